@@ -10,12 +10,17 @@ as in ALGENCAN (Birgin & Martinez 2014, algorithm 4.1). With this λ the gradien
 inner loop made small, so that close to the end one or two inner iterations suffice each time. Second derivatives of
 constraints are in the exact Hessians: the inner loop stays of second order.
 
+Where states or controls are in foreign units, steps, slopes and rows are measured in units that follow from the
+problem, see scaling.py and foreign_units.py: so the way is the same in any of these. At a minimum, gains are found with
+what binds held, see `with_gains`.
+
 A first, coarse round knows of no constraints: penalties are chosen from where it ends. If penalties grow and a
 violation does not fall, violations are minimised alone, and their saddles left. Where they end at a minimum constraints
 cannot be met near there; where they end anywhere else, this is not known. The status says which of both, and which
 constraint is violated most, where, and by how much.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,16 +28,17 @@ import numpy as np
 
 from ddp.constraints.impossible import Held, proof
 from ddp.constraints.lagrangian import Lagrangian, Residual, state_size
-from ddp.errors import ProblemError, as_array, positive, positive_integer, settle_by, suggesting
-from ddp.guesses import as_multipliers
-from ddp.interior.scaling import factors_of, ones, units_of
-from ddp.interior.solve import effort_of
+from ddp.errors import DDPError, ProblemError, as_array, positive, positive_integer, settle_by, suggesting
+from ddp.guesses import Guess, as_multipliers
+from ddp.interior.scaling import factors_of, measures, ones, units_of
+from ddp.interior.solve import effort_of, with_gains
 from ddp.iterate import Iterate
 from ddp.problem import Problem
+from ddp.protocols import Array
 from ddp.saddles import away, judged
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending, infeasible
-from ddp.starts import WORSE, start_policy
+from ddp.starts import WORSE, begun, start_policy
 
 if TYPE_CHECKING:
     from ddp.descent import Descent
@@ -114,10 +120,9 @@ class AugmentedLagrangian:
         if not placed:
             return problem
         warm = isinstance(guess, Solution) and guess.multipliers.size > 0 and bool((guess.penalties > 0.0).all())
-        begun = start_policy(problem, guess)
         with np.errstate(all="ignore"):
-            factors = factors_of(problem, begun.X, begun.U)
-        lagrangian = Lagrangian(problem.rows, np.ones(state_size(placed)), warm, factors)
+            units, factors = _scales(problem, start_policy(problem, guess))
+        lagrangian = Lagrangian(problem.rows, np.ones(state_size(placed)), warm, factors, units)
         lagrangian.multipliers[:] = 0.0
         if isinstance(guess, Solution) and warm:
             lagrangian.multipliers[:] = as_multipliers(guess.multipliers, lagrangian.multipliers.size)
@@ -158,7 +163,7 @@ class AugmentedLagrangian:
             rounds.measure()
             if rounds.settled and tolerance <= solver.tolerance:
                 sweep, _ = iterate.final_sweep(descent.model.exact)
-                steady = sweep is None or sweep.gradient <= self.stationarity * rounds.plain_cost()
+                steady = sweep is None or iterate.steepest(sweep) <= self.stationarity * rounds.plain_cost()
                 if steady or tolerance < 1e-8 * solver.tolerance:
                     return end
                 tolerance *= COARSE
@@ -193,7 +198,7 @@ class AugmentedLagrangian:
         if finite:
             multipliers, _ = lagrangian.shifts(solution.X, problem.padded(solution.U))
             cost = problem.total(solution.X, solution.U) + problem.paid(solution.X, solution.U)
-        return replace(
+        found = replace(
             solution,
             cost=cost,
             problem=problem,
@@ -201,6 +206,22 @@ class AugmentedLagrangian:
             penalties=lagrangian.penalties.copy(),
             violation=problem.violation(solution.X, solution.U) if finite else np.inf,
         )
+        units = ones(problem) if lagrangian.units is None else lagrangian.units
+        factors = np.broadcast_to(lagrangian.factors, multipliers.shape)
+        return with_gains(found, units, factors) if solution.converged else found
+
+
+def _scales(problem: Problem, guess: Guess) -> tuple[Array | None, Array]:
+    """Units (nz,) of states and controls, None of ordinary ones, and factors (m,) of rows, where a solve begins."""
+    flat = problem.dynamics.nx == problem.dynamics.n  # on manifolds units are known
+    with suppress(DDPError):
+        first, d = begun(problem, guess), problem.allocate()
+        problem.expand(first.X, problem.padded(first.U), d, 0, problem.horizon + 1)
+        finite = all(np.isfinite(part).all() for part in (first.X, d.A, d.B, d.lzz, d.diagonal))
+        if flat and finite and (units_of(problem, d, first.X, first.U) != 1.0).any():
+            units = measures(problem, d, first.X, first.U)
+            return units, factors_of(problem, first.X, first.U, units, even=True)
+    return None, factors_of(problem, guess.X, guess.U)
 
 
 class _Rounds:
@@ -208,12 +229,11 @@ class _Rounds:
 
     e (one for each constraint): see `Lagrangian.shifts`.   cold: whether penalties have to be found.
     kept: penalties before violations were minimised alone.   weighed: what violations cost when that began.
-    changed: whether the cost has since the last round; not where all constraints hold anyway.   units (nz,): of states
-    and controls, where rounds begin.
+    changed: whether the cost has since the last round; not where all constraints hold anyway.
     """
 
     def __init__(self, iterate: Iterate, options: AugmentedLagrangian, again: bool = False) -> None:
-        self.iterate, self.options, self.units = iterate, options, ones(iterate.problem)
+        self.iterate, self.options, self.units = iterate, options, iterate.units
         self.lagrangian = iterate.problem.lagrangian
         self.changed = False
         self.cold = options.penalty is None and not self.lagrangian.warm and not again
@@ -228,7 +248,8 @@ class _Rounds:
             self.lagrangian.penalties[:] = NEGLIGIBLE * (self._knots_cost() or 1.0)
         self._publish()
         iterate.weigh()
-        self.units = units_of(iterate.problem, iterate.work.derivatives, iterate.X, iterate.U)
+        at = iterate.work.derivatives, iterate.X, iterate.U
+        self.units = iterate.units if iterate.foreign else units_of(iterate.problem, *at)
         self.largest = options.max_penalty * self.plain_cost()
 
     @property

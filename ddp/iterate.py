@@ -12,6 +12,7 @@ from ddp.costs.cost_table import NO_NOTES
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, lacking
 from ddp.errors import DDPError, UndefinedCostError
+from ddp.foreign_units import measured, shifted, steepest
 from ddp.guesses import Guess
 from ddp.models.globalisation import NO_SWEEP, shift, swept
 from ddp.parallel.differentiator import Differentiator
@@ -44,6 +45,7 @@ class Iterate:
         none, or constraints count.
     start: which states it began with, in words.   guess: what it began with, until something else is known.
     obstacle: why the guess has no finite cost, in words; None if it has one.
+    units (nz,): of states and controls, in which steps are measured if ``foreign``; else one.
     multipliers (m,): of constraints, where a method finds them that needs no Lagrangian as a cost.
     line: where searches go along policies, and what they met.   swept: the sweep of the last search.
     magnitude: the sum of all knots' |cost|, where they were last differentiated, here or at the iterate before.
@@ -70,6 +72,9 @@ class Iterate:
         self._search = Backtracking() if search is None else search
         self.swept: Sweep | None = None
         self.separable, self.limited = problem.separable, False
+        units = None if problem.objective.lagrangian is None else problem.objective.lagrangian.units
+        self.units = np.ones(problem.dynamics.n + problem.dynamics.nu) if units is None else units
+        self.foreign = units is not None
         self._backward: Backward | None = None
         self._sweeps = multipliers, reuse, segments
         self.curved, self.constrained = problem.curved, problem.constrained
@@ -204,11 +209,21 @@ class Iterate:
             wanted |= EXACT | RECORDS if backward.reads_records(costates) else EXACT
         if wanted & ~self.known:
             self.know(wanted)
-        sweep = backward(blend, mu, costates)
+        if self.foreign and mu > 0.0:
+            with shifted(self.work.derivatives, mu, self.units):
+                sweep = backward(blend, 0.0, costates)
+        else:
+            sweep = backward(blend, mu, costates)
         if sweep.failed >= 0 and sweep.contraction == KEPT:  # what is kept may be too old
             backward.forget()
             return self.sweep(blend, mu, costates)
         return sweep
+
+    def steepest(self, sweep: Sweep) -> float:
+        """The largest slope of the cost along a control, in units of these."""
+        if not self.foreign:
+            return sweep.gradient
+        return steepest(self.work.derivatives, self.units, self.backward.limits if self.limited else None)
 
     def know(self, wanted: int) -> None:
         """Compute what is not known yet, of `derivatives.FIRST` and the others."""
@@ -228,8 +243,12 @@ class Iterate:
         """Find what later judgements are relative to; by the exact Hessians where there are no others yet."""
         d = self.work.derivatives
         H = d.lzz if self.known & GAUSS_NEWTON else d.exact
-        separable = self.separable.astype(np.int64)  # as compiled iterations have them
-        found = scales(d.l, separable, H, d.diagonal, d.A, d.B, self.X, self.U, self.cost, self.highest)
+        separable, diagonal, A, B, X, U = self.separable, d.diagonal, d.A, d.B, self.X, self.U
+        if self.foreign:
+            n, (diagonal, A, B), separable = A.shape[1], measured(d, separable, H, self.units), np.ones_like(separable)
+            X, U = X / self.units[:n] if X.shape[1] == n else X, U / self.units[n:]
+        flags = separable.astype(np.int64)  # as compiled iterations have them
+        found = scales(d.l, flags, H, diagonal, A, B, X, U, self.cost, self.highest)
         self.magnitude, self.control_weight, self.damping, self.unit, self.resolution, self.noise, self.grain = found
 
     def search(self, sweep: Sweep, longest: float) -> Step:

@@ -35,8 +35,9 @@ def judged(iterate: Iterate, exact: bool) -> tuple[Sweep | None, bool, Inertia]:
 def away(iterate: Iterate, found: Inertia, sweep: Sweep | None) -> tuple[Step, Record] | None:
     """The best step along curvature that is not positive, of many lengths, either way; None if none lowers the cost."""
     before, cost, problem = time.perf_counter(), iterate.cost, iterate.problem
-    widths = (problem.upper - problem.lower)[np.isfinite(problem.upper - problem.lower)]
-    longest = max(1.0, float(np.abs(iterate.U).max()), float(widths.max()) if widths.size else 0.0)
+    own = iterate.units[problem.dynamics.n :]
+    widths = np.nan_to_num((problem.upper - problem.lower) / own, posinf=0.0)
+    longest = max(1.0, float(np.abs(iterate.U / own).max()), float(widths.max(initial=0.0)))
     alphas, gaps = longest * np.exp2(-np.arange(HALVINGS, dtype=float)), np.zeros_like(iterate.gaps)
     best = Step(0.0, cost - iterate.noise, iterate.X, iterate.U)
     for number, (k, K) in enumerate(found.policies + found.further):
@@ -98,7 +99,12 @@ def _curvatures(iterate: Iterate, convex: Sweep | None) -> Inertia:
     H[:N] += second
     if not all(np.isfinite(array).all() for array in (H, d.A, d.B)):
         return Inertia(0, 0, int(free.sum()))
-    return inertia(d.A, d.B, mirrored(H), free)
+    z, (x, u) = iterate.units, np.split(iterate.units, [n])
+    found = inertia(d.A * (x / x[:, None]), d.B * (u / x[:, None]), mirrored(H) * z * z[:, None], free)
+    policies, further = (
+        tuple((u * k, K * (u[:, None] / x)) for k, K in some) for some in (found.policies, found.further)
+    )
+    return found._replace(policies=policies, further=further)
 
 
 def _absent(iterate: Iterate, still: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -99,8 +99,9 @@ def solve(
     was found, that violate constraints in other ways (`ddp.constraints.impossible`), until one ends where another did:
     if there are none, they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all
     attempts count, and stand in ``history``. After failures from guesses, and where none converges, or to no minimum,
-    the augmented Lagrangian (`augmented`) is tried, whose gains give way to what disturbs them as much as the last
-    penalties let them; where no detour mends what the straight way violates, before steps begin anew.
+    the augmented Lagrangian (`augmented`) is tried; where no detour mends what the straight way violates, before steps
+    begin anew. Newton's steps with what binds held find its gains, unless these do not end at a minimum nearby: then
+    gains give way to what disturbs them as much as the last penalties let them.
 
     A minimum from the default guess may be much dearer than the best one where a joint turns by more than 2.2 rad and
     the end costs more than states alone. Unless it misses a target that is known to be out of reach, a second start

@@ -83,7 +83,7 @@ class Chosen:
     def __init__(self, iterate: Iterate, solver: DDP) -> None:
         self._iterate, self._solver, self._count = iterate, solver, 0
         self._loop: CompiledIterations | None = None
-        knows = ability(iterate.problem.dynamics, "routines") is not None and iterate.work.alone
+        knows = not iterate.foreign and ability(iterate.problem.dynamics, "routines") is not None and iterate.work.alone
         self._serves = self._possible = knows and not obstacle_but_dynamics(iterate.problem, solver)
         self._limited = iterate.limited
         if self._serves:

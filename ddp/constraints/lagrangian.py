@@ -103,12 +103,14 @@ class Lagrangian:
 
     warm: whether they come from an earlier solution.
     factors (m,): what brings rows to units of order one, the same at all knots; penalties are of rows in these.
+    units (nz,): of states and controls, by which descents measure steps; None: one.
     """
 
     rows: Rows
     state: Array
     warm: bool = False
     factors: Array | float = 1.0
+    units: Array | None = None
 
     @property
     def multipliers(self) -> Array:

@@ -63,18 +63,7 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = 
     ordinary = (low <= moved) & (moved <= high)
     if ordinary.all():
         return ones(problem)
-    with np.errstate(all="ignore"):
-        dear = np.sqrt(2.0 * float(np.abs(problem.plain.values(X, U)).sum()) / weights_of(problem, d))
-        most = np.maximum(np.abs(problem.lower), np.abs(problem.upper)).max(axis=0)
-        dear[n:] = np.fmin(np.where(dear[n:] > 0.0, dear[n:], np.inf), most)
-        size = np.fmax(moved, np.where(np.isfinite(dear), AT_LEAST * dear, 0.0))
-        pushed = np.where(size[n:] > 0.0, size[n:], 1.0)  # by a unit where nothing tells by how much
-        reach = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ pushed
-        if not (reach > 0.0).all():
-            by_states = np.sqrt(problem.horizon) * np.abs(d.A - np.eye(n)).max(axis=0) @ reach
-            reach = np.where(reach > 0.0, reach, by_states)
-        size[:n] = np.where(size[:n] < STILL * reach, reach, size[:n])
-        size = np.where((size > LEAST) & (size < 1.0 / LEAST), size, 1.0)
+    size = _sizes(problem, d, X, U, moved)
     if flat and (size[:n] < STILL * np.abs(X).max(axis=0)).any():
         return ones(problem)
     size[:n] = size[:n] if flat else 1.0
@@ -84,6 +73,42 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = 
     return np.where(far, np.exp2(np.round(np.log2(size))), 1.0)
 
 
+def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
+    """Units (nz,) of states and controls, powers of two, of rollouts that hold constraints; not on manifolds.
+
+    They tell the same as `units_of`, of all states and controls, with nothing else to go by: where those of a problem
+    are so many times larger, these are as well.
+    """
+    n, largest = problem.dynamics.n, np.abs(X).max(axis=0)
+    moved = np.concatenate([np.abs(X - X[0]).max(axis=0), np.abs(U).max(axis=0)])
+    size = _sizes(problem, d, X, U, moved, by_states=True)
+    size[:n] = np.where(size[:n] < STILL * largest, largest, size[:n])
+    return np.asarray(np.exp2(np.round(np.log2(size))))
+
+
+def _sizes(problem: Problem, d: Derivatives, X: Array, U: Array, moved: Array, by_states: bool = False) -> Array:
+    """Sizes (nz,) of states and controls by how far they have moved, and by what costs as much as all does.
+
+    by_states: whether controls that tell nothing are as large as what moves states by their sizes.
+    """
+    n = problem.dynamics.n
+    with np.errstate(all="ignore"):
+        dear = np.sqrt(2.0 * float(np.abs(problem.plain.values(X, U)).sum()) / weights_of(problem, d))
+        most = np.maximum(np.abs(problem.lower), np.abs(problem.upper)).max(axis=0)
+        dear[n:] = np.fmin(np.where(dear[n:] > 0.0, dear[n:], np.inf), most)
+        size = np.fmax(moved, np.where(np.isfinite(dear), AT_LEAST * dear, 0.0))
+        if by_states:
+            moves = np.abs(d.B).max(axis=0).T @ np.where(size[:n] > 0.0, 1.0 / size[:n], 0.0)
+            size[n:] = np.where((size[n:] == 0.0) & (moves > 0.0), 1.0 / moves, size[n:])
+        pushed = np.where(size[n:] > 0.0, size[n:], 1.0)  # by a unit where nothing tells by how much
+        reach = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ pushed
+        if not (reach > 0.0).all():
+            by_others = np.sqrt(problem.horizon) * np.abs(d.A - np.eye(n)).max(axis=0) @ reach
+            reach = np.where(reach > 0.0, reach, by_others)
+        size[:n] = np.where(size[:n] < STILL * reach, reach, size[:n])
+        return np.where((size > LEAST) & (size < 1.0 / LEAST), size, 1.0)
+
+
 def weights_of(problem: Problem, d: Derivatives) -> Array:
     """Sums (nz,) over the horizon of the diagonals of Gauss-Newton's Hessians of costs, as absolute numbers."""
     diagonals = np.where(problem.separable[:, None], d.diagonal, np.einsum("kii->ki", d.lzz))
@@ -91,17 +116,20 @@ def weights_of(problem: Problem, d: Derivatives) -> Array:
     return np.asarray(np.abs(diagonals).sum(axis=0))
 
 
-def factors_of(problem: Problem, X: Array, U: Array, units: Array | None = None) -> Array:
-    """Factors (m,) of constraints, where a solve begins at X (N+1, nx), U (N, nu), by units (nz,), by default one."""
+def factors_of(problem: Problem, X: Array, U: Array, units: Array | None = None, even: bool = False) -> Array:
+    """Factors (m,) of constraints, where a solve begins at X (N+1, nx), U (N, nu), by units (nz,), by default one.
+
+    even: whether all rows have slopes of about one with theirs.
+    """
     rows, units = problem.rows, ones(problem) if units is None else units
     J, slope, change = rows.jacobian(X, U), np.ones(rows.size), np.ones(rows.size)
     least, largest = row_table.slopes(rows.table, J, units, slope)
-    if least >= SMALL and largest <= LARGE:
+    if not even and least >= SMALL and largest <= LARGE:
         return change
     moved = problem.dynamics.difference(np.broadcast_to(X[0], X.shape), X)
     motion = np.concatenate([np.abs(moved).max(axis=0), np.abs(U).max(axis=0)])
     motion = np.where(motion < NOTHING * units, units, motion)
-    if least < SMALL:
+    if even or least < SMALL:
         beside = _beside(problem, X, U, motion)
         row_table.slopes(rows.table, beside, units, change)
         flat = slope < FLAT * change
@@ -109,6 +137,9 @@ def factors_of(problem: Problem, X: Array, U: Array, units: Array | None = None)
         row_table.scale(rows.table, beside, np.where(flat, 1.0, 0.0))
         J += beside
         row_table.slopes(rows.table, J, units, slope)
+    if even:
+        size = np.where((slope > LEAST) & (slope < 1.0 / LEAST), slope, 1.0)
+        return np.asarray(np.exp2(-np.round(np.log2(size))))
     row_table.slopes(rows.table, J, motion, change)
     by_controls = np.zeros(rows.size)
     row_table.slopes(rows.table, J, np.where(np.arange(rows.nz) < rows.n, 0.0, units), by_controls)

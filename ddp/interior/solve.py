@@ -1,5 +1,6 @@
 """A solve by full-space steps: from an iterate to the minimum, its policy and its multipliers."""
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,10 +19,12 @@ from ddp.interior.method import Interior, go_on, named, point_at
 from ddp.interior.point import NEAR_BOUNDS, Point
 from ddp.interior.scaling import ones, units_of, weights_of
 from ddp.iterate import Iterate
+from ddp.parallel.workers import differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending, Record, infeasible, is_led
-from ddp.starts import FULL
+from ddp.starts import FULL, start_policy
 from ddp.sweeps.outcome import Sweep
 from ddp.unbounded import is_early
 
@@ -64,6 +67,10 @@ where that is less, and their size."""
 
 NEARLY = 1e-5
 """Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
+
+
+NEARBY = 0.1
+"""Units that controls may be from those of an optimum whose gains are theirs."""
 
 
 class Minimised(NamedTuple):
@@ -115,6 +122,37 @@ def minimise(descent: "Descent") -> Minimised:
         fault = iterate.fault()
         end = End(end.ending, _verdict(point, end)) if fault is None else End(Ending.NOT_FINITE, fault)
     return _left(iterate, point, end, sweep, exact)
+
+
+def with_gains(solution: Solution, units: Array, factors: Array) -> Solution:
+    """A minimum that rollouts have led to, with gains that keep what binds, as those of full-space steps do.
+
+    Newton's steps with what binds held lead from there to rounding, see finish.py: so gains have nothing of what the
+    last penalties let give way. Motions that hold constraints are taken there as well, unless that violates them more;
+    those that are to hold them less stay. All is as it was where these steps do not end at a minimum nearby, as where
+    it is not clear what binds.   units (nz,): of states and controls.   factors (m,): of constraints.
+    """
+    problem = solution.problem
+    assert problem is not None
+    with differentiator(problem, 1) as work:
+        iterate = Iterate(problem, work, start_policy(problem, solution))
+        warm = _warm(iterate, scale_of(iterate), units, factors) if iterate.cost < np.inf else None
+        if warm is None:
+            return solution
+        point, held = warm
+        finished = finish(point, DOUBTFUL, held, lambda record: None)
+        moved = np.abs(point.U - solution.U) / units[problem.dynamics.n :]
+        if finished.sweep is None or not finished.exact or not moved.max() <= NEARBY:
+            return solution
+        found = replace(solution, k=finished.sweep.k, K=finished.sweep.K)
+        X, U, gaps = _followed(iterate, point, finished.sweep)
+        violation = problem.violation(X, U)
+        if gaps.any() or not violation <= solution.violation <= TOLERANCE:
+            return found
+        return replace(
+            found, X=X, U=U, gradient=finished.sweep.gradient, cost=problem.total(X, U) + problem.paid(X, U),
+            multipliers=point.multipliers.copy(), violation=violation,
+        )  # fmt: skip
 
 
 def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: bool) -> Minimised:
@@ -200,10 +238,10 @@ def _struggles_freely(records: list[Record]) -> bool:
     return len(records) >= PATIENCE_WITHIN or 2 * sum(record.step <= SHORT for record in records) > len(records)
 
 
-def _warm(iterate: Iterate, scale: float, units: Array) -> tuple[Point, Array] | None:
+def _warm(iterate: Iterate, scale: float, units: Array, factors: Array | None = None) -> tuple[Point, Array] | None:
     """A point with the multipliers of an earlier solution, if that is what the iterate began with; what bound there.
 
-    That is -1, 1, else 0 of every row (M,).
+    That is -1, 1, else 0 of every row (M,).   factors (m,): of constraints, by default its own.
     """
     problem, earlier = iterate.problem, None if iterate.guess is None else iterate.guess.earlier
     if earlier is None or not (problem.limited or problem.constrained):
@@ -217,7 +255,7 @@ def _warm(iterate: Iterate, scale: float, units: Array) -> tuple[Point, Array] |
     by = problem.dynamics.difference(earlier.X[0], X[0]) / units[: problem.dynamics.n]
     moved = float(np.abs(by).max())
     share = max(NEAR_BOUNDS, FURTHER * moved)
-    point = Point(problem, iterate.work, X, earlier.U.copy(), scale, WARM * scale, share, units=units)
+    point = Point(problem, iterate.work, X, earlier.U.copy(), scale, WARM * scale, share, units=units, factors=factors)
     point.warm(multipliers, earlier.K)
     at, forced = point.bounds.near(AT_BOUND), multipliers
     if point.limited:
@@ -292,7 +330,7 @@ def measures_of(iterate: Iterate) -> tuple[float, Array]:
 def effort_of(iterate: Iterate, units: Array) -> float:
     """Cost of a unit of each control, by units (nz,); of each state where controls cost nothing."""
     iterate.weigh()
-    if (units != 1.0).any():
+    if iterate.foreign or (units != 1.0).any():
         weights, own = weights_of(iterate.problem, iterate.work.derivatives), slice(iterate.problem.dynamics.n, None)
         if weights[own].any():
             return 0.5 * float(weights[own] @ units[own] ** 2)

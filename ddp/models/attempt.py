@@ -7,6 +7,7 @@ search along. It is an object with `HessianModel`'s methods; `ddp.DDP` takes suc
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from ddp.protocols import Array
 from ddp.search import Step
 from ddp.sweeps.outcome import Sweep
 
@@ -39,12 +40,14 @@ class Point(Protocol):
     cost: the total.   magnitude: the sum of the sizes of all knots' costs.
     damping: what makes mu large or small, above zero: see `ddp.costs.hessians.damping`.
     unit: the cost that counts as one: what tolerances are multiplied by.
+    units (nz,): of states and controls, in which mu is added and steps are measured.
     """
 
     cost: float
     damping: float
     magnitude: float
     unit: float
+    units: Array
 
     def sweep(self, blend: float, mu: float, costates: bool = False) -> Sweep:
         """A backward sweep of ``GN + blend (exact - GN) + mu I``; ``costates``: these may contract the second order."""

@@ -112,8 +112,8 @@ def stepped(s: Any, model: int, point: Any) -> float:
 
 
 def step_squared(point: Any, found: Any) -> float:
-    """kᵀk of the last sweep, all knots together."""
-    k = found.k.reshape(-1)
+    """kᵀk of the last sweep, all knots together, in units of controls."""
+    k = (found.k / point.units[-found.k.shape[1] :]).reshape(-1)
     return float(dot(k, k, k.size))
 
 

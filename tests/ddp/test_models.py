@@ -14,7 +14,7 @@ NOTHING = np.zeros((1, 1))
 class Scripted:
     """An iterate of cost 10 where every sweep expects 1 and steps of ``alpha`` bring ``share`` of that."""
 
-    cost, magnitude, damping, unit = 10.0, 10.0, 1.0, 1.0
+    cost, magnitude, damping, unit, units = 10.0, 10.0, 1.0, 1.0, np.ones(2)
 
     def __init__(self, share, alpha=1.0, costates_fail=False):
         self.share, self.alpha, self.costates_fail = share, alpha, costates_fail
