@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq, minimize
 
 from ddp.compiling.setup import Stopwatch
 from ddp.errors import (
@@ -206,6 +205,8 @@ class _Search:
         """T within bounds, and in proportion as long as it must be in all."""
         if self.total is None:
             return np.clip(T, self.lower, self.upper)
+        from scipy.optimize import brentq  # it takes a quarter of a second to import, which few problems need
+
         largest = float(np.max(self.upper[T > 0.0] / T[T > 0.0]))
         s = brentq(lambda s: np.clip(s * T, self.lower, self.upper).sum() - self.total, 0.0, largest, xtol=1e-15)
         return np.clip(s * T, self.lower, self.upper)
@@ -239,6 +240,8 @@ class _Search:
 
     def step(self, here: _Point, H: Array, radius: float) -> tuple[Array, float]:
         """The durations where the quadratic model is least, by at most a share ``radius`` of each; what it promises."""
+        from scipy.optimize import minimize
+
         T, g = here.T, here.T * here.gradient
         values, vectors = np.linalg.eigh(T[:, None] * H * T)
         H = (vectors * np.maximum(np.abs(values), 1e-12 * np.abs(values).max())) @ vectors.T
@@ -272,6 +275,8 @@ class _Search:
         low, high = float(g[T > 0.0].min()), float(g[T > 0.0].max())
         if self.total is None or low == high:
             return 0.0 if self.total is None else low
+        from scipy.optimize import brentq
+
         return float(brentq(lambda v: T @ self.slopes(T, g, v), low, high, xtol=1e-15 * max(abs(low), abs(high))))
 
     def slopes(self, T: Array, g: Array, value: float) -> Array:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import SMALL, fails_with, mayne
+from example_robot_data import robots_loader
 from thorough import cases
 
 import ddp
@@ -41,9 +42,9 @@ def test_the_list_holds_every_problem():
 
 
 def test_the_robots_are_listed_with_their_degrees_of_freedom(monkeypatch):
-    every = listing.robots_loader.ROBOTS  # all are loaded in tests/dynamics/test_urdf_bodies.py
+    every = robots_loader.ROBOTS  # all are loaded in tests/dynamics/test_urdf_bodies.py
     some = cases(sorted(every), ["cassie", "go2", "romeo", "ur5"])
-    monkeypatch.setattr(listing.robots_loader, "ROBOTS", {name: every[name] for name in some})
+    monkeypatch.setattr(robots_loader, "ROBOTS", {name: every[name] for name in some})
     monkeypatch.setattr(listing, "loadable", cache(listing.loadable))
     result = mayne("list", "robots")
     listed = {name: (int(dof), base) for name, dof, base in map(str.split, result.stdout.splitlines()[1:])}

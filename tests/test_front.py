@@ -68,6 +68,13 @@ def test_mayne_tells_about_itself_at_once(arguments):
     assert len(imported) < 300  # 172 in 0.15 s, where what the commands need is 1500 in 3
 
 
+def test_commands_import_nothing_heavy_that_few_of_them_need():
+    heavy = {"coal", "pinocchio", "scipy.optimize", "scipy.sparse"}
+    code = f"import sys, problems.cli; print({heavy} & {{*sys.modules}} or 'none')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "none\n"  # they take half a second of three
+
+
 def test_the_quick_help_is_the_whole_command_s():
     runner = CliRunner()
     quick, whole = (runner.invoke(command, ["--help"], prog_name="mayne") for command in (overview(), cli.main))

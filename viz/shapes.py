@@ -5,8 +5,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ddp.errors import instances
 from dynamics.geometry.solids import Capsule as Capsule
@@ -185,6 +183,9 @@ def sharpen(mesh: Mesh) -> Mesh:
     share none. Corners of triangles are joined across smooth edges; each connected set of them becomes one
     vertex.
     """
+    from scipy.sparse import coo_array  # a quarter of a second to import, which programs that draw nothing need not
+    from scipy.sparse.csgraph import connected_components
+
     resolution = 1e-6 * float(np.ptp(mesh.vertices, axis=0).max())
     rounded = np.rint(mesh.vertices / resolution).astype(np.int64)
     first, weld = distinct(rounded)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import click
-from example_robot_data import robots_loader
 
 from ddp.errors import ModelError
 from dynamics.robots.model import load
@@ -55,6 +54,8 @@ def describe(entry: Entry, as_json: bool) -> None:
 
 def loadable() -> tuple[list[Listed], list[str]]:
     """The robots of example-robot-data, and the names of those that cannot be loaded."""
+    from example_robot_data import robots_loader  # with Pinocchio: most commands need neither
+
     listed, refused = [], []
     with _unannounced():
         for name in sorted(robots_loader.ROBOTS):
