@@ -31,6 +31,8 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
             yield b, -node / b
         case "neg":
             yield a, -one
+        case "fabs":
+            yield a, graph.select(a < 0.0, -one, one)
         case "sqrt":
             yield a, 0.5 / node
         case "sin":

@@ -25,6 +25,7 @@ UNARY = {
     "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "expm1": np.expm1, "log": np.log,
     "log1p": np.log1p, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
     "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "rint": np.rint,
+    "fabs": np.fabs,
 }  # fmt: skip
 """Operations on one number, and NumPy's functions that they are."""
 

@@ -29,7 +29,7 @@ from ddp.tracing.numbers import Node, Number, ordered
 WIDTH = number.WIDTH
 _V, _B = f"<{WIDTH} x double>", f"<{WIDTH} x i1>"
 
-INTRINSICS = {"sqrt": "llvm.sqrt", "floor": "llvm.floor", "rint": "llvm.rint"}
+INTRINSICS = {"sqrt": "llvm.sqrt", "floor": "llvm.floor", "rint": "llvm.rint", "fabs": "llvm.fabs"}
 """Operations that processors have."""
 
 LIBRARY = {

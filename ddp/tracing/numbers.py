@@ -135,7 +135,7 @@ class Number(Node):
         return self
 
     def __abs__(self) -> Any:
-        return self.graph.select(self < 0.0, -self, self + 0.0)  # of -0.0, too
+        return self.graph.unary("fabs", self)
 
     def __floor__(self) -> Any:
         return self.graph.unary("floor", self)

@@ -121,7 +121,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     **{function: lambda graph, a, b, name=name: graph.binary(name, a, b) for name, function in BINARY.items()},
     np.power: lambda graph, a, b: graph.power(a, b), np.float_power: lambda graph, a, b: graph.power(a, b),
     np.negative: lambda graph, a: graph.neg(a), np.positive: lambda graph, a: a, np.conjugate: lambda graph, a: a,
-    np.absolute: lambda graph, a: abs(graph.number(a)), np.fabs: lambda graph, a: abs(graph.number(a)),
+    np.absolute: lambda graph, a: abs(graph.number(a)),
     np.square: lambda graph, a: a * a, np.reciprocal: lambda graph, a: 1.0 / a,
     np.add: _sum, np.multiply: _product, np.sign: _sign, np.hypot: _hypot,
     np.ceil: lambda graph, a: -graph.unary("floor", -a),

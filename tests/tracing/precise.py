@@ -74,7 +74,7 @@ OPERATIONS = {
     "acosh": lambda a: (a + (a * a - 1).sqrt()).ln(), "atanh": lambda a: ((1 + a) / (1 - a)).ln() / 2,
     "floor": lambda a: a.to_integral_value(rounding="ROUND_FLOOR"), "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
     "eq": lambda a, b: a == b, "and": lambda a, b: a and b, "or": lambda a, b: a or b, "not": lambda a: not a,
-    "select": lambda c, p, q: p if c else q,
+    "select": lambda c, p, q: p if c else q, "fabs": abs,
 }  # fmt: skip
 
 

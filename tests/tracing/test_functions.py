@@ -147,6 +147,8 @@ def test_headings_straight_back_are_on_the_side_where_numpy_has_them(f):
         lambda x, u: np.copysign(2.0, -x[0]), lambda x, u: math.copysign(u[0], -x[0]),
         lambda x, u: np.copysign(x[1], np.array([-3.0, 0.0]) * x[0])[0], lambda x, u: np.copysign(x[1], -0.0),
         lambda x, u: np.arctan2(np.abs(-x[0]), -1.0), lambda x, u: np.arctan2(abs(-x[0]), -x[1]),
+        lambda x, u: np.arctan2(abs(x[0]), -1.0), lambda x, u: np.arctan2(np.fabs(x[0] * x[1]), -x[1]),
+        lambda x, u: np.arctan2(np.copysign(x[0] * u[0], x[1]), -1.0),
     ],
 )  # fmt: skip
 def test_zeros_have_the_signs_of_numpy(f):
