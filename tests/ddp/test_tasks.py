@@ -3,6 +3,7 @@
 import pickle
 import time
 from concurrent.futures import Future
+from types import SimpleNamespace
 
 import numpy as np
 from many_systems import deaf
@@ -134,6 +135,14 @@ class Sends(Recorded):
         future = super().submit(*task)
         self.sent.append(len(pickle.dumps(future.result())))
         return future
+
+
+def test_all_on_the_way_to_a_policy_that_is_lost_are_solved_again():
+    blocks = [Block(np.array([i]), np.array([i - 1 if i else NONE]), anchors=i < 4) for i in range(5)]
+    for known, again in (([], [0, 1, 2, 3, 4]), ([1], [2, 3, 4]), ([0, 3], [4]), ([0], [1, 2, 3, 4])):
+        results = SimpleNamespace(done=np.arange(5) < 4, policies=dict.fromkeys(known))
+        driver.Driver(None, {}, np.zeros(0), results, None, 0, None)._take_back(blocks)
+        assert np.flatnonzero(~results.done).tolist() == again
 
 
 def test_processes_that_are_still_importing_are_not_waited_for(monkeypatch):
