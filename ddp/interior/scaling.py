@@ -70,7 +70,7 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = 
     if (ordinary | ((low <= size) & (size <= high))).all():
         return ones(problem)
     far = even | (size < NEAR_ONE[0]) | (size > NEAR_ONE[1])
-    return np.where(far, np.exp2(np.round(np.log2(size))), 1.0)
+    return np.where(far, _near(size), 1.0)
 
 
 def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
@@ -83,7 +83,13 @@ def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
     moved = np.concatenate([np.abs(X - X[0]).max(axis=0), np.abs(U).max(axis=0)])
     size = _sizes(problem, d, X, U, moved, by_states=True)
     size[:n] = np.where(size[:n] < STILL * largest, largest, size[:n])
-    return np.asarray(np.exp2(np.round(np.log2(size))))
+    return _near(size)
+
+
+def _near(size: Array) -> Array:
+    """Powers of two next to some sizes, by their ratio: also of those midway as many times larger where these are."""
+    share, exponent = np.frexp(size)
+    return np.asarray(np.ldexp(1.0, exponent - (share < np.sqrt(0.5))))
 
 
 def _sizes(problem: Problem, d: Derivatives, X: Array, U: Array, moved: Array, by_states: bool = False) -> Array:
@@ -139,7 +145,7 @@ def factors_of(problem: Problem, X: Array, U: Array, units: Array | None = None,
         row_table.slopes(rows.table, J, units, slope)
     if even:
         size = np.where((slope > LEAST) & (slope < 1.0 / LEAST), slope, 1.0)
-        return np.asarray(np.exp2(-np.round(np.log2(size))))
+        return 1.0 / _near(size)
     row_table.slopes(rows.table, J, motion, change)
     by_controls = np.zeros(rows.size)
     row_table.slopes(rows.table, J, np.where(np.arange(rows.nz) < rows.n, 0.0, units), by_controls)
@@ -149,7 +155,7 @@ def factors_of(problem: Problem, X: Array, U: Array, units: Array | None = None,
     up, down = (slope < small) & (slope > LEAST), (large > far) & (large < 1.0 / LEAST)
     less = np.where(of_states, large, np.clip(change, 1.0, large))
     size = np.where(up, np.clip(change, slope, 1.0), np.where(down, less, 1.0))
-    return np.asarray(np.exp2(-np.round(np.log2(size))))
+    return 1.0 / _near(size)
 
 
 def _beside(problem: Problem, X: Array, U: Array, motion: Array) -> Array:

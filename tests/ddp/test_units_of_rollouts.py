@@ -1,5 +1,7 @@
 """Rollouts that hold constraints, by the augmented Lagrangian, in any units; and their gains, which keep what binds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from thorough import cases
@@ -111,6 +113,17 @@ def test_rollouts_take_the_same_way_to_the_last_bit_in_foreign_units(plain, chan
     assert (found.multipliers * rows / cost == plain.multipliers).all()
     own = found.K * (np.ones(2) * s) / (np.ones(2) * c)[:, None]
     np.testing.assert_allclose(own, plain.K * FAR, atol=1e-9 * np.abs(plain.K * FAR).max())
+
+
+def test_units_midway_between_powers_of_two_change_as_states_do():
+    """Log2 of a speed's unit is -12.5 and -13.5 there: both were rounded to even numbers, which are two apart."""
+    ways = []
+    for states in (FAR, FAR / [1.0, 2.0]):
+        cost = Square([-0.5, 0.01, 0.01, 0.05], [1.0, 0.0, 0.0, 0.0], np.concatenate([states, np.ones(2)]), 1.0)
+        problem = replace(swing(states), running=[cost], horizon=20)
+        found = ddp.solve(problem, replace(ROLLOUTS, max_iterations=5), throw=False)
+        ways.append([record.cost for record in found.history])
+    assert ways[0] == ways[1]
 
 
 MIXED = 2.0 ** np.array([20.0, -15.0, 10.0, -25.0])
