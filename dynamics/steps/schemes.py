@@ -73,7 +73,7 @@ class Scheme(NamedTuple):
 
 
 _FREE = roller("freely", advance.FreeScratch, advance.free_scratch, advance.advance_freely, whole=True)
-"""Rollouts of 1, 2, 6 and 18 degrees of freedom take .85, .88, .94 and .94 of the time, for 2.5 s of the compiler."""
+"""Rollouts of 1, 2, 6 and 18 degrees of freedom take .85, .88, .94 and .94 of the time, for 2.4 s of the compiler."""
 
 _EXPAND_EXPLICITLY = expansion(
     "explicitly", runge_kutta_linearization.explicit_relation, runge_kutta_linearization.relate_explicitly

@@ -124,7 +124,7 @@ def test_a_quadrotor_between_tight_bounds_arrives_in_about_the_iterations_that_i
 
 
 def test_regularisation_falls_after_full_steps_though_those_without_it_fail():
-    """It rose whenever a step without it had failed, whatever it had led to itself, until no step was left."""
+    """Regularisation rose wherever a step without it had failed, and steps with it were full, until none was left."""
     solution = ddp.solve(cart(1.0, control_limits=(-6.0, 6.0)), replace(LINEAR, max_iterations=150))
     assert solution.cost == pytest.approx(30.790728, rel=1e-7)
     steps = [(record.regularization, record.step) for record in solution.history if record.regularization > 0.0]
@@ -134,7 +134,7 @@ def test_regularisation_falls_after_full_steps_though_those_without_it_fail():
 
 @pytest.mark.parametrize("start", [[0.98, 1.02, 1.08, 1.08, 1.1], [0.978, 1.021, 1.084, 1.078, 1.104]])
 def test_regularisation_does_not_stay_where_constraints_shorten_steps(start):
-    """It stayed, and so did steps of an eighth: none of these landings was found in 300 iterations."""
+    """Where regularisation stays, so do steps of an eighth: neither landing is found in 300 iterations."""
     problem = rocket.landing()
     solution = ddp.solve(replace(problem, x0=problem.x0 * start), LINEAR)
     assert solution.kind == "minimum"

@@ -1,4 +1,4 @@
-"""What first solves compile: in these the compiler takes most of the time."""
+"""Kernels that first solves compile: in these the compiler takes most of the time."""
 
 import pytest
 from numba import types
