@@ -12,8 +12,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 SERVER = f"""
-import json, logging, os, sys, types, warnings
+import json, logging, os, signal, sys, types, warnings
 warnings.simplefilter("ignore")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had it ignored
 sys.dont_write_bytecode = True
 sys.modules["ddp"] = types.ModuleType("ddp")  # without all that it imports
 sys.modules["ddp"].__path__ = [{str(ROOT / "ddp")!r}]

@@ -37,7 +37,8 @@ for n in range(10_000):
 """
 
 SOLVING = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had it ignored
 sys.path[:0] = {paths!r}
 import ddp
 from systems import user_pendulum
