@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.batch.lanes import COST, DONE
 from ddp.batch.native import Guess, Results
 from ddp.batch.solves import Others, Solves, guess_of
+from ddp.costs import cost_table
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Motion, Start, as_guess
+from ddp.machine.recycled import recycled_rows
 from ddp.many.plan import given
 from ddp.many.rows import ARRAYS, NOMINAL, NONE, Source, empty_rows, row_type
 from ddp.many.solutions import Solutions
@@ -130,10 +132,11 @@ class Batch(Closing):
         d.check_state("states", X0)
         if self._begun.any():
             guess = self._moved_on(X0)
-            starts = [
-                Motion(guess.X[i], guess.U[i], guess.K[i]) if begun else None for i, begun in enumerate(self._begun)
-            ]
-            self._solve([self.problem] * self.size, guess, lambda i: starts[i], X0)
+
+            def start(i: int) -> Motion | None:
+                return Motion(guess.X[i], guess.U[i], guess.K[i]) if self._begun[i] else None
+
+            self._solve([self.problem] * self.size, guess, start, X0)
         else:
             problems = [self.problem.starting_at(x) for x in X0]
             self._solve(problems, guess_of(problems, None), lambda i: None, X0)  # without second starts
@@ -153,15 +156,17 @@ class Batch(Closing):
     def _moved_on(self, X0: Array) -> Guess:
         """The last solutions a knot later, as `Solution.shift` has them; own guesses where there is none."""
         problem, d, out = self.problem, self.problem.dynamics, self._out
-        X, U, K = (np.concatenate([array[:, 1:], array[:, -1:]], axis=1) for array in (out.X, out.U, out.K))
-        begun, found = np.flatnonzero(self._begun), []
-        x, u = out.X[begun, -1], out.U[begun, -1]
+        X, U, K = recycled_rows(self.size, *(part.shape[1:] for part in (out.X, out.U, out.K)))
+        for part, later in ((out.X, X), (out.U, U), (out.K, K)):
+            later[:, :-1], later[:, -1] = part[:, 1:], part[:, -1]
+        begun: Any = slice(None) if self._begun.all() else np.flatnonzero(self._begun)  # views, where it can be
+        x, u, found = out.X[begun, -1], out.U[begun, -1], []
         with np.errstate(all="ignore"):  # some may diverge
             policy = u + np.einsum("mij,mj->mi", K[begun, -1], d.difference(out.X[begun, -2], x))
             ends = [self._end(x, u, last) for last in (policy, d.nominal_control(x))]
             for end, last in ends:
                 X[begun, -1], U[begun, -1] = end, last
-                found.append([badness(problem, X[i], U[i]) for i in begun])
+                found.append(self._badness(X[begun], U[begun]))
         rests = np.array([[resting < led] for led, resting in zip(*found, strict=True)])
         X[begun, -1], U[begun, -1] = (np.where(rests, resting, led) for led, resting in zip(*ends, strict=True))
         for i in np.flatnonzero(~self._begun).tolist():
@@ -171,6 +176,14 @@ class Batch(Closing):
             except DDPError:  # `ddp.solve` says what is wrong
                 X[i], U[i], K[i] = X0[i], np.nan, 0.0
         return Guess(X, U, K, False)
+
+    def _badness(self, X: Array, U: Array) -> list[Any]:
+        """`badness` of trajectories, or, where costs are all that counts, those of their last step and state."""
+        if self.obstacle:
+            return [badness(self.problem, *one) for one in zip(X, U, strict=True)]
+        costs = np.empty((len(X), 2))
+        cost_table.last_values(self.problem.objective.table, X, U, costs)
+        return [*costs.sum(axis=1)]
 
     def _end(self, x: Array, u: Array, last: Array) -> tuple[Array, Array]:
         """States (m, nx) after states x by controls ``last`` (m, nu), and these; x and u where these lead nowhere."""

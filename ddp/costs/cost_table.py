@@ -67,6 +67,15 @@ def sum_of(costs):
 
 
 @kernel
+def last_values(table, X, U, costs):
+    """costs (M, 2) := those of the last step and the last state of M trajectories X (M, N+1, nx), U (M, N, nu)."""
+    costs[:] = 0.0
+    N, steps = U.shape[1], (0, 0, 0)
+    for m in range(X.shape[0]):
+        add_terms(table, VALUES, N - 1, N + 1, X[m], U[m], X[m, :0], (place(costs[m]), 0, 0), 0, steps)
+
+
+@kernel
 def add_terms(table, order, start, stop, X, U, notes, places, nz, steps):
     """Add the terms of a table, to an order of `bound`, at the knots start .. stop-1.
 
