@@ -25,6 +25,7 @@ from ddp.costs.bound import bind
 from ddp.errors import as_array, suggesting
 from ddp.protocols import Array
 from ddp.systems.system import System
+from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Mark
 from dynamics.quantities import traced as quantities
 from dynamics.quantities.frames import REFERENCES
@@ -165,9 +166,29 @@ class JointLimits(LimitTerm):
         return zip(self._layout.flat[:, 0].tolist(), lower.tolist(), upper.tolist(), strict=True)
 
 
+class _OfPoint(MovingTerm, RobotTerm):
+    """``½ w |p(q) - target|²`` of a point p of a robot."""
+
+    target_xyz: Array
+    weight: float | Array
+
+    def _aim(self) -> None:
+        """Check the target and the weight."""
+        checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
+        checks.settle(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.spatial("weight", self.weight))
+
+    def marks(self) -> list[Mark]:
+        """Mark at the target, if it stays in place."""
+        at, frame = self._targets[0], getattr(self, "frame", "")
+        return [Mark("target", at, at, frame=frame)] if len(self._targets) == 1 else []
+
+    def _squared(self, point: Quantity) -> CompiledCost:
+        return squared(point, self._targets, checks.as_matrix(checks.weighting("weight", self.weight, 3)))
+
+
 @suggesting
 @dataclass(frozen=True, eq=False)
-class CenterOfMass(MovingTerm, RobotTerm):
+class CenterOfMass(_OfPoint):
     """``½ w |c(q) - target|²`` of the centre of mass c in the world.
 
     target_xyz (3,) [m], or (M, 3) for each knot of a stretch.
@@ -180,16 +201,10 @@ class CenterOfMass(MovingTerm, RobotTerm):
 
     def __post_init__(self) -> None:
         checks.robot("robot", self.robot)
-        checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
-        checks.settle(self, _targets=self.target_xyz.reshape(-1, 3), weight=checks.spatial("weight", self.weight))
-
-    def marks(self) -> list[Mark]:
-        """Mark at the target, if it stays in place."""
-        return [Mark("target", self._targets[0], self._targets[0])] if len(self._targets) == 1 else []
+        self._aim()
 
     def _bound(self) -> CompiledCost:
-        W = checks.as_matrix(checks.weighting("weight", self.weight, 3))
-        return squared(quantities.center_of_mass(self.robot), self._targets, W)
+        return self._squared(quantities.center_of_mass(self.robot))
 
 
 @suggesting
@@ -230,7 +245,7 @@ class FramePose(AtPose, RobotTerm):
 
 @suggesting
 @dataclass(frozen=True, eq=False)
-class FramePosition(MovingTerm, RobotTerm):
+class FramePosition(_OfPoint):
     """``½ w |p(q) - target|²`` of a frame's origin p in the world.
 
     target_xyz (3,) [m], or (M, 3) for each knot of a stretch.
@@ -243,18 +258,11 @@ class FramePosition(MovingTerm, RobotTerm):
     weight: float | Array
 
     def __post_init__(self) -> None:
-        checks.settle(self, target_xyz=checks.targets("target_xyz", self.target_xyz, 3))
-        checks.settle(self, _targets=self.target_xyz.reshape(-1, 3))
+        self._aim()
         checks.branch(self.robot, self.frame)
-        checks.settle(self, weight=checks.spatial("weight", self.weight))
-
-    def marks(self) -> list[Mark]:
-        """Mark at the target, if it stays in place."""
-        return [Mark("target", self._targets[0], self._targets[0], frame=self.frame)] if len(self._targets) == 1 else []
 
     def _bound(self) -> CompiledCost:
-        W = checks.as_matrix(checks.weighting("weight", self.weight, 3))
-        return squared(quantities.frame_position(self.robot, self.frame), self._targets, W)
+        return self._squared(quantities.frame_position(self.robot, self.frame))
 
 
 @suggesting

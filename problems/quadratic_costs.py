@@ -17,11 +17,11 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
 from problems.kernels import states as state_kernels
-from problems.terms import KernelTerm, KnotTerm, MovingTerm, OfTorques
+from problems.terms import KernelTerm, MovingTerm, OfTorques
 
 
 @dataclass(frozen=True, eq=False)
-class Quadratic(MovingTerm, KernelTerm, KnotTerm):
+class Quadratic(MovingTerm, KernelTerm):
     """``½ (x - target)ᵀ Q (x - target) + ½ uᵀ R u`` of states that are plain numbers.
 
     target: a number or (nx,), or (M, nx) for each knot of a stretch.
@@ -69,7 +69,7 @@ class Quadratic(MovingTerm, KernelTerm, KnotTerm):
 
 
 @dataclass(frozen=True, eq=False)
-class GravityTorqueCost(OfTorques, KernelTerm, KnotTerm):
+class GravityTorqueCost(OfTorques, KernelTerm):
     """``½ (τ - g(q))ᵀ W (τ - g(q))`` of the torques τ = S u beyond those g that carry a robot's weight at rest.
 
     dynamics: a robot's, whose actuation S it is.

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.costs.batch import CompiledCost
+from ddp.costs.batch import BatchTerm, CompiledCost, varying
 from ddp.costs.bound import bind
 from ddp.costs.compiled import CompiledTerm
 from ddp.errors import ProblemError, as_array, flag
@@ -31,7 +31,7 @@ def check_length(made: int | None, M: int) -> None:
         raise ProblemError(f"made for a stretch of {made} knots, got {M}: a term for Problem.during")
 
 
-class KnotTerm(ABC):
+class KnotTerm(BatchTerm, Protocol):
     """A batch term of states with tangents (n,), one knot at a time."""
 
     @property
@@ -39,15 +39,7 @@ class KnotTerm(ABC):
     def n(self) -> int:
         """Numbers in a tangent vector of a state."""
 
-    thread_safe = True
-
-    @abstractmethod
-    def values(self, X: Array, U: Array) -> Array:
-        """The costs (M,) of states X (M, nx) and controls U (M, nu)."""
-
-    @abstractmethod
-    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
-        """Add ``weight`` times value, gradient and Hessian to l (M,), lz (M, nz), lzz (M, nz, nz)."""
+    thread_safe: bool = True
 
     def value(self, x: ArrayLike, u: ArrayLike) -> float:
         """The cost of one knot."""
@@ -74,25 +66,20 @@ def one_knot(x: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
     return as_array("x", x, (None,))[None], as_array("u", u, (None,))[None]
 
 
-class KernelTerm(CompiledTerm):
+class KernelTerm(CompiledTerm, KnotTerm):
     """A batch term made of a kernel, `ddp.costs.bound`; it writes ``_bound`` and ``_check`` itself."""
 
     @abstractmethod
     def _check(self, X: Array, U: Array) -> None:
         """Raise ProblemError if states X (M, nx) or controls U (M, nu) are not those it is made for."""
 
-    @property
-    def knots(self) -> int | None:
-        """Number of knots it is made for; None: any."""
-        return None
-
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
         self._check(X, U)
-        check_length(self.knots, len(X))
+        check_length(varying(self), len(X))
         return CompiledTerm._checked(self, X, U)
 
 
-class ControlTerm(KernelTerm, KnotTerm):
+class ControlTerm(KernelTerm):
     """A term of controls alone, which does not know how large a state is: derivatives of one knot are by u.
 
     weights (nu,) or (nu, nu).
@@ -105,7 +92,7 @@ class ControlTerm(KernelTerm, KnotTerm):
         checks.rows("controls", U, len(self.weights))
 
 
-class StateTerm(KernelTerm, KnotTerm):
+class StateTerm(KernelTerm):
     """A term of the state alone, x (nx,) with tangents (n,)."""
 
     @property
