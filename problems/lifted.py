@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.constraint import Soft
 from ddp.constraints.placement import Placed, idle
-from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, even, weights_of
+from ddp.costs.batch import BatchTerm, ability, check_tangents, even, weights_of
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
 from ddp.costs.traced import TracedTerm
@@ -45,9 +45,9 @@ class LiftedTerm:
         return ability(self.term, "knots")  # type: ignore[no-any-return]
 
     @property
-    def composed_of(self) -> tuple[Any, CompiledCost] | None:
+    def composed_of(self) -> tuple[Any, BatchTerm, bool]:
         fixed = isinstance(self.term, CompiledTerm) and not isinstance(self.term, TracedTerm)  # which may be renewed
-        return (self.system.inner, ability(self.term, "compiled")) if fixed else None
+        return self.system, self.term, fixed
 
     def part(self, start: int, stop: int) -> "LiftedTerm":
         """Part for its knots start .. stop-1."""
@@ -59,11 +59,11 @@ class LiftedTerm:
 
     def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
         """Add weight times value, gradient and Hessian."""
-        (x, u, G), nz = self.system.inner_and_slopes(X, U), self.system.system.n + self.system.system.nu
-        slope, bend = np.zeros((len(X), nz)), np.zeros((len(X), nz, nz))
-        self.term.expand(x, u, weight, exact, l, slope, bend)
-        lz += self.system.pulled_slopes(G, slope[:, None])[:, 0]
-        self.system.pull_bends(X, U, G, slope, bend, exact, lzz)
+
+        def own(x: Array, u: Array, *out: Array) -> None:
+            self.term.expand(x, u, weight, exact, *out)
+
+        self.system.add_pulled(own, exact, X, U, l, lz, lzz)
 
 
 @dataclass(frozen=True, eq=False)

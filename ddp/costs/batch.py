@@ -3,7 +3,7 @@
 A user's own term, `ddp.protocols.Term`, is made into one by `ddp.costs.terms`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -37,8 +37,9 @@ class TermAbilities(Protocol):
 
     thread_safe: whether several threads may ask at once, for compiled kernels do the work.
     compiled: its C function; all such terms of a problem are evaluated in one call.
-    composed_of: of a compiled cost of a function of X and U, that function (X, U) -> (x, u) and its C function there;
-        such terms of one function are evaluated together, and the function once.
+    composed_of: of a cost of x and u in a composition (X, U), that, whose ``inner(X, U)`` gives x and u and whose
+        ``add_pulled`` derivatives, the cost of x and u, and whether it is compiled for good; all of one composition are
+        evaluated together.
     separable: of a compiled one, whether its Hessian is diagonal everywhere, and Gauss-Newton's the exact one.
     n: of a compiled one, how many numbers a tangent vector of its states has; 0 where it knows no states.
     knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
@@ -52,7 +53,7 @@ class TermAbilities(Protocol):
 
     thread_safe: bool = False
     compiled: CompiledCost | None = None
-    composed_of: tuple[Callable[[Array, Array], tuple[Array, Array]], CompiledCost] | None = None
+    composed_of: tuple[Any, BatchTerm, bool] | None = None
     separable: bool = False
     n: int = 0
     knots: int | None = None

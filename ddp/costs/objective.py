@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 
-OF_TERMS = "separable", "runs", "interpreted", "table", "table_with_notes", "_alive", "_of_constraints", "_composed"
+OF_TERMS = "separable", "runs", "interpreted", "table", "table_with_notes", "_alive", "_of_constraints", "_lifted"
 """Cached properties that depend on which terms there are."""
 
-OF_THIS_PROCESS = "table", "table_with_notes", "_alive", "_of_constraints", "_traces", "_composed", "_places"
+OF_THIS_PROCESS = "table", "table_with_notes", "_alive", "_of_constraints", "_traces", "_lifted", "_places"
 """Cached properties that hold addresses."""
 
 Terms = Sequence[Any]
@@ -166,13 +166,9 @@ class Objective:
         """Add those of the terms that are not compiled; ``noted``: nor those that read notes."""
         if self.interpreted or self.noted:
             U = padded(U, len(X))
-            for function, _, table in self._composed:
-                own = np.empty(len(X))
-                cost_table.values(table, *function(X, U), cost_table.NO_NOTES, own)
-                costs += own
+            for system, inner in self._lifted:
+                costs += inner.values(*system.inner(X, U))
             for entry in self._in_python(0, self.horizon + 1, noted):
-                if ability(entry.term, "composed_of") is not None:
-                    continue
                 with naming(entry.name, entry.knots):
                     costs[entry.knots] += entry.weight * entry.term.values(X[entry.knots], U[entry.knots])
 
@@ -188,12 +184,28 @@ class Objective:
         into = out.l, out.lz, H, out.diagonal
         cost_table.expand(self.table_with_notes, order, self.runs, start, stop, X, U, out.record, *into, again)
         if self.interpreted:
-            U = padded(U, len(X))
-            for entry in self._in_python(start, stop, True):  # none of them separable
-                rows = entry.knots
-                with naming(entry.name, rows):
-                    own = X[rows].copy(), U[rows].copy()  # theirs to write on
-                    entry.term.expand(*own, entry.weight, exact, out.l[rows], out.lz[rows], H[rows])
+            own, U = slice(start, stop), padded(U, len(X))
+            self._add_in_python(exact, start, X[own], U[own], out.l[own], out.lz[own], H[own])
+
+    def add(self, exact: bool, first: int, X: Array, U: Array, l: Array, lz: Array, lzz: Array) -> None:
+        """Add costs, gradients and Hessians, those that are diagonal too, of the knots of X (M, nx) from one on."""
+        rows = self.table - [0, 0, first, first, 0]
+        cost_table.expand_matrices(rows, EXACT if exact else GAUSS_NEWTON, X, U, l, lz, lzz)
+        self._add_in_python(exact, first, X, U, l, lz, lzz)
+
+    def _add_in_python(self, exact: bool, first: int, X: Array, U: Array, l: Array, lz: Array, lzz: Array) -> None:
+        """Do the part of `add` that is neither compiled nor read from records; lifted terms are pulled back at once."""
+        stop = first + len(X)
+        for system, inner in self._lifted:
+            begin = max(first, min(entry.begin for entry in inner.entries))
+            at = slice(begin - first, min(stop, max(entry.end for entry in inner.entries)) - first)
+            if at.start < at.stop:
+                system.add_pulled(partial(inner.add, exact, begin), exact, X[at], U[at], l[at], lz[at], lzz[at])
+        for entry in self._in_python(first, stop, True):  # none of them separable
+            at = slice(entry.begin - first, entry.end - first)
+            with naming(entry.name, entry.knots):
+                given = X[at].copy(), U[at].copy()  # theirs to write on
+                entry.term.expand(*given, entry.weight, exact, l[at], lz[at], lzz[at])
 
     @cached_property
     def separable(self) -> NDArray[np.bool_]:
@@ -245,7 +257,8 @@ class Objective:
     @cached_property
     def interpreted(self) -> bool:
         """Whether there are terms that are neither compiled nor noted."""
-        return bool(self._interpreted[True]) or not all(entry.compiled for entry in self._of_constraints)
+        own = [*self._lifted, *self._interpreted[True]]
+        return bool(own) or not all(entry.compiled for entry in self._of_constraints)
 
     @property
     def compiled_alone(self) -> cost_table.Table | None:
@@ -282,18 +295,19 @@ class Objective:
 
     @cached_property
     def _interpreted(self) -> tuple[list[Entry], list[Entry]]:
-        """Terms that are not compiled, and those that do not read notes either."""
-        plain = [entry for entry in self.entries if not entry.compiled]
+        """Terms that are not compiled, nor lifted, and those that do not read notes either."""
+        plain = [one for one in self.entries if not one.compiled and ability(one.term, "composed_of") is None]
         return plain, [entry for entry in plain if not entry.noted]
 
     @cached_property
-    def _composed(self) -> list[tuple[Any, Any, cost_table.Table]]:
-        """Functions of X and U that compiled costs are composed of, the rows of these and their table."""
-        found: dict[Any, list[tuple[CompiledCost, int, int, float]]] = {}
+    def _lifted(self) -> list[tuple[Any, Objective]]:
+        """Compositions, and terms of the system inside of each as its objective."""
+        found: dict[Any, list[Entry]] = {}
         for entry in self.entries:
-            if (composed := ability(entry.term, "composed_of")) is not None:
-                found.setdefault(composed[0], []).append((composed[1], entry.begin, entry.end, entry.weight))
-        return [(function, rows, cost_table.table_of(rows)) for function, rows in found.items()]
+            if (lifted := ability(entry.term, "composed_of")) is not None:
+                system, term, fixed = lifted
+                found.setdefault(system, []).append(entry._replace(term=term, compiled=fixed))
+        return [(system, Objective(system.system, self.horizon, tuple(own))) for system, own in found.items()]
 
     def terms(self) -> Iterator[tuple[str, BatchTerm, slice]]:
         """Every term with its name and the knots it belongs to, for reports; one that varies, knot by knot."""

@@ -109,9 +109,6 @@ class Augmented(Around):
     Raises ProblemError for malformed arguments, ModelError if a function cannot be traced or is wrong.
     """
 
-    _last: tuple[Any, Array, Array] = None, np.empty(0), np.empty(0)
-    """Traced functions and bytes of X and R that `inner_and_slopes` was last asked for, and what it found."""
-
     def __init__(
         self, system: Any, inputs: Function, memory: Function | None = None, nr: int | None = None, ns: int = 0,
         control_limits: ArrayLike | None = None, name: str = "augmented",
@@ -204,15 +201,21 @@ class Augmented(Around):
         return np.ascontiguousarray(X[:, : self.system.nx]), np.ascontiguousarray(U)
 
     def inner_and_slopes(self, X: Array, R: Array) -> tuple[Array, Array, Array]:
-        """`inner` and G (M, nu, nz), derivatives of the system's controls by (dx, ds) and dr; G is not to be written.
+        """`inner` and G (M, nu, nz), derivatives of the system's controls by (dx, ds) and dr."""
+        M, size, nu = len(X), self._functions.size, self.system.nu
+        by_x, by_r = np.empty((M, size, self.n)), np.empty((M, size, self.nr))
+        self._functions.first(np.ascontiguousarray(X), np.ascontiguousarray(R), by_x, by_r)
+        return *self.inner(X, R), np.concatenate([by_x[:, :nu], by_r[:, :nu]], axis=2)
 
-        Those of the last call are kept, as terms of the same knots ask one after another.
-        """
-        asked, (before, U, G) = (self._functions, X.tobytes(), R.tobytes()), self._last
-        if asked != before:
-            U, G = self.inner(X, R)[1], self._slopes_of_inputs(X, R)
-            self._last = asked, U, G
-        return np.ascontiguousarray(X[:, : self.system.nx]), U.copy(), G
+    def add_pulled(
+        self, expand: Callable[..., None], exact: bool, X: Array, R: Array, l: Array, lz: Array, lzz: Array
+    ) -> None:  # fmt: skip
+        """Add derivatives of what ``expand(x, u, l, lx, lxx)`` adds those of by x and u, all of the same knots."""
+        (x, u, G), nz = self.inner_and_slopes(X, R), self.system.n + self.system.nu
+        slope, bend = np.zeros((len(X), nz)), np.zeros((len(X), nz, nz))
+        expand(x, u, l, slope, bend)
+        lz += self.pulled_slopes(G, slope[:, None])[:, 0]
+        self.pull_bends(X, R, G, slope, bend, exact, lzz)
 
     def pulled_slopes(self, G: Array, slopes: Array) -> Array:
         """Derivatives (M, k, nz) of functions of x and u, slopes (M, k, n + nu), by (dx, ds) and dr."""
@@ -231,14 +234,6 @@ class Augmented(Around):
             self._functions.second(np.ascontiguousarray(X), np.ascontiguousarray(R), weights, bends)
             out += bends
         composition.pull(bend, G.reshape(len(X), -1), 0, n, out)
-
-    def _slopes_of_inputs(self, X: Array, R: Array) -> Array:
-        """G (M, nu, nz)."""
-        M, size = len(X), self._functions.size
-        by_x, by_r = np.empty((M, size, self.n)), np.empty((M, size, self.nr))
-        self._functions.first(np.ascontiguousarray(X), np.ascontiguousarray(R), by_x, by_r)
-        nu = self.system.nu
-        return np.concatenate([by_x[:, :nu], by_r[:, :nu]], axis=2)
 
     # -- steps and rollouts ------------------------------------------------------------------------------------------
 

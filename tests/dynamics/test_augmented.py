@@ -297,8 +297,9 @@ def test_terms_of_a_composition_share_its_controls_and_sum_up_as_one_by_one(rng,
     traced = ddp.Problem(plain, [lambda x, u: x @ x * u[0]], [rest], x0, 6, during={range(1, 5): [effort]}).objective
     terms = [LiftedTerm(term, system) for term in (effort, moving, traced.entries[0].term)]
     X, U = system.rollout(np.concatenate([x0, rng.normal(size=12)]), rng.normal(size=(6, 6))), rng.normal(size=(6, 6))
-    problem = ddp.Problem(
-        system, terms, [LiftedTerm(rest, system)], X[0], 6, during={range(2, 4): [LiftedTerm(rest, system)]}
+    problem, later = (
+        ddp.Problem(system, own, [LiftedTerm(rest, system)], X[0], 6, during={range(2, 4): [LiftedTerm(rest, system)]})
+        for own in (terms, [])
     )
     padded, expected = np.vstack([U, np.zeros(6)]), np.zeros(7)
     for entry in problem.objective.entries:
@@ -306,7 +307,16 @@ def test_terms_of_a_composition_share_its_controls_and_sum_up_as_one_by_one(rng,
     asked, inner = [], system.inner
     monkeypatch.setattr(system, "inner", lambda X, U: asked.append(len(X)) or inner(X, U))
     np.testing.assert_allclose(problem.values(X, U), expected, rtol=1e-13)
-    assert asked == [7, 6]  # compiled terms at once, and the traced one
+    assert asked == [7]  # compiled terms and the traced one at once
+    ways = (problem, 0, 7, True), (problem, 2, 5, True), (later, 0, 7, True), (later, 3, 6, False)
+    for one, start, stop, exact in ways:
+        found, summed = one.allocate(np.zeros), one.allocate(np.zeros)
+        one.objective.expand(X, U, found, start, stop, exact)
+        for entry in one.objective.within(start, stop):
+            own, H = entry.knots, summed.exact if exact else summed.lzz
+            entry.term.expand(X[own], padded[own], entry.weight, exact, summed.l[own], summed.lz[own], H[own])
+        for name in ("l", "lz", "lzz", "exact"):
+            np.testing.assert_allclose(getattr(found, name), getattr(summed, name), rtol=1e-12, atol=1e-10)
     assert pickle.loads(pickle.dumps(ddp.Problem(system, terms[:2], [], X[0], 6))).cost(X, U) > 0.0
 
 
@@ -331,8 +341,8 @@ def test_terms_of_the_same_knots_find_the_slopes_of_inputs_once(rng, monkeypatch
         return found.lz.copy(), found.exact.copy()
 
     alone = [expanded([term]) for term in terms]
-    asked, slopes = [], system._slopes_of_inputs
-    monkeypatch.setattr(system, "_slopes_of_inputs", lambda X, U: asked.append(len(X)) or slopes(X, U))
+    asked, slopes = [], system.inner_and_slopes
+    monkeypatch.setattr(system, "inner_and_slopes", lambda X, U: asked.append(len(X)) or slopes(X, U))
     for found, expected in zip(expanded(terms), map(sum, zip(*alone, strict=True)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     assert asked.count(6) == 1
