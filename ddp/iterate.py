@@ -27,6 +27,9 @@ from ddp.sweeps.inertia import UNKNOWN
 from ddp.sweeps.outcome import KEPT, VALUE, Sweep
 from ddp.systems.system import ability
 
+GONE = 1e6
+"""Size of a state from which on a motion has diverged before, so that there is nothing to say about its last step."""
+
 WEAKEST = 1e-2
 """The largest mu of a last sweep, relative to the control costs."""
 
@@ -325,10 +328,12 @@ class Iterate:
 
     def divergence(self, X: Array, U: Array) -> str:
         """Knot where a rollout that is not finite ends, and what the dynamics say about it."""
-        knot = int(np.argmax(broken_rows(X)))
-        said = ""
+        knot, dynamics, said = int(np.argmax(broken_rows(X))), self.problem.dynamics, ""
+        x, undefined = X[knot - 1], ability(dynamics, "undefined")
         try:
-            self.problem.dynamics.step(X[knot - 1], U[knot - 1], knot - 1)
+            end = dynamics.step(x, U[knot - 1], knot - 1)
+            if undefined is not None and not np.isfinite(end).all() and np.abs(x).max() < GONE:
+                said = f" ({undefined(x, knot - 1)})"
         except DDPError as failure:
             said = f" ({failure})"
         return f"the state at knot {knot} is not finite, the dynamics diverged there{said}"

@@ -232,7 +232,8 @@ class PhasedDynamics(SteppedRobot):
             if rank < count:
                 why = (
                     f"of {count} directions that are held, it moves {rank} independently; legs of two joints, for "
-                    "example, cannot move feet sideways: hold fewer at once, or take a robot whose legs have three"
+                    "example, cannot move feet sideways: hold fewer at once, or stabilise them, by held=False of the "
+                    "phase and gains=(kp, kd) of its contacts"
                 )
             why += f" (the furthest from there now is {foot}, {1e3 * away:.3g} mm)"
             return ModelError(f"{self.robot.name}: no step from x = {numbers(x)} ends with {frames} in place: {why}")

@@ -197,8 +197,9 @@ def test_feet_of_legs_of_two_joints_are_not_held_all_at_once():
     problem = gaits.trot("solo8")
     assert np.isfinite(problem.dynamics.step(problem.guess[0][20], problem.guess[1][20], 20)).all()  # two feet stand
     said = r"FL_FOOT, .* in place: of 12 directions that are held, it moves 10 independently; legs of two"
-    with pytest.raises(ddp.SolveError, match=said):
-        ddp.solve(problem)
+    for guess in (None, problem.guess[1]):
+        with pytest.raises(ddp.SolveError, match=said):
+            ddp.solve(problem, guess=guess)
 
 
 def test_steps_out_of_reach_name_the_foot():
