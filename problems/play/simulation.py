@@ -83,7 +83,7 @@ class Play:
     all joints' errors [rad, m].   rms: of ``error``.
     attitude (S+1,): by how much a floating base is turned from its attitude at that time [deg]; else zeros.
     fell: whether the base came down, or leans by more than 90 degrees from its plan, and everything ends there; or does
-    so soon after the motion, its end being held.
+    so soon after the motion, its end being held.   later [s]: how long after the motion it fell.
     limited: share of the time that the policy had each control at a limit, by name; of functions it is not known.
     """
 
@@ -96,6 +96,7 @@ class Play:
     rms: float
     fell: bool
     limited: Mapping[str, float] = field(default_factory=dict, repr=False)
+    later: float = 0.0
 
     def __str__(self) -> str:
         return self._told() + self.saturated
@@ -117,7 +118,8 @@ class Play:
         if not np.isfinite(self.X).all():
             return f"numbers overflowed after {self.t[-1]:.2f} s"
         if self.fell:
-            return f"fell after {self.t[-1]:.2f} s"
+            held = f", its end being held from {self.t[-1]:.2f} s on" if self.later else ""
+            return f"fell after {self.t[-1] + self.later:.2f} s{held}"
         most = self.error.max()
         if not self.attitude.any():  # of a base that is fixed
             return f"rms of joints {self.rms:.2g}, at most {most:.2g} [rad, m], in {self.t[-1]:.2f} s"
@@ -303,7 +305,7 @@ def played(
     most = count + round(setting.held / every)
     X, U, P = np.empty((most + 1, system.nx)), np.empty((most, system.nu)), np.empty((most + 1, system.nx))
     X[0] = P[0] = x0
-    data, fell = world.data(*np.split(X[0], [nq])), False
+    data, fell, later = world.data(*np.split(X[0], [nq])), False, 0.0
     deviations, least_force = _deviations(robot, spread), TOUCH * weight_of(robot)
     waiting = deque([np.zeros(system.nu) if first is None else first] * round(setting.late / every))
     end = count
@@ -323,7 +325,7 @@ def played(
         X[k + 1] = np.concatenate(world.state(data))
         P[k + 1] = reference(t + every)
         if has_fallen(world, X[k + 1], P[k + 1], X[0]):
-            end, fell = min(k + 1, count), True
+            end, fell, later = min(k + 1, count), True, max(0, k + 1 - count) * every
             break
     X, U, P = X[: end + 1], U[:end], P[: end + 1]
     away = system.difference(P, X)[:, : robot.nv]
@@ -334,7 +336,7 @@ def played(
     with np.errstate(over="ignore"):  # of states so far away that their squares are infinite, as errors are then
         error = np.asarray(np.linalg.norm(errors, axis=1), np.float64)
     times = np.linspace(0.0, end * every, end + 1)
-    return Play(times, X, U, P, error, turned, root_mean_square(error), fell)
+    return Play(times, X, U, P, error, turned, root_mean_square(error), fell, later=later)
 
 
 def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> float:

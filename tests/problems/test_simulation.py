@@ -67,7 +67,7 @@ def test_a_base_on_its_back_has_fallen_however_high_it_lies(trot):
     assert run.X[:, 2].min() > 0.4 * trot.X[0, 2]
     assert run.attitude.max() > 90.0
     assert run.fell
-    assert str(run).startswith("fell after")
+    assert str(run) == f"fell after {run.t[-1]:.2f} s"
 
 
 def test_level_ground_below_feet_that_stand_on_steps_is_told(caplog):
@@ -347,6 +347,7 @@ def test_a_biped_that_leans_at_the_end_of_its_motion_falls():
         assert run.t[-1] == pytest.approx(plan.policy.duration)
         assert len(run.X) == len(run.t) == len(run.U) + 1
         assert run.X[-1, 2] > 0.9
+        assert (run.later > 0.0) == falls == ("its end being held from" in str(run))
 
 
 def test_a_humanoid_on_straight_legs_stands():
