@@ -1,6 +1,6 @@
 """Terms, constraints and whole problems of a system, for a composition around it: `dynamics.augment`, `FreeStart`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from ddp.costs.traced import TracedTerm
 from ddp.errors import ProblemError, as_array, instance, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint, CostFunction, Term
+from ddp.solutions.explanation import misses_of
 from dynamics.steps.augmented import Augmented
 from dynamics.steps.free_start import FreeStart
 from problems.costs import ControlCost
@@ -53,6 +54,10 @@ class LiftedTerm:
         """Part for its knots start .. stop-1."""
         return LiftedTerm(ability(self.term, "part")(start, stop), self.system)
 
+    def missed(self, x: Array) -> Iterator[str]:
+        """Distances of a state (x, s) from the term's target, in words, if it has one."""
+        return misses_of([self.term], x[: self.system.system.nx])
+
     def values(self, X: Array, U: Array) -> Array:
         """The costs (M,) of states (x, s) and controls r."""
         return self.term.values(*self.system.inner(X, U))
@@ -85,6 +90,10 @@ class LiftedConstraint:
     @property
     def upper(self) -> Array:
         return self.constraint.upper
+
+    @property
+    def row_names(self) -> Sequence[str]:
+        return ability(self.constraint, "row_names")  # type: ignore[no-any-return]
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, size)."""
@@ -166,6 +175,10 @@ class SomeRows:
     @property
     def upper(self) -> Array:
         return np.asarray(self.constraint.upper)[self._rows]
+
+    @property
+    def row_names(self) -> Sequence[str]:
+        return [name for name, some in zip(ability(self.constraint, "row_names"), self._rows, strict=False) if some]
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, some)."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ddp.constraints.constraint import Soft, made_batch
 from ddp.constraints.traced import TracedConstraint
-from ddp.costs.batch import ability, check_tangents
+from ddp.costs.batch import ability, check_tangents, inside
 from ddp.costs.terms import naming
 from ddp.errors import ProblemError, as_array, flag, said
 from ddp.protocols import Array, Constraint
@@ -134,9 +134,11 @@ def _begun(entry: Placed, dynamics: System, x0: Array) -> Placed:
 
 
 def _kind(constraint: object) -> str:
-    """A constraint's type, and the name of the function that it is made of, if that has one."""
-    name = getattr(getattr(constraint, "function", None), "__name__", "<lambda>")
-    return type(constraint).__name__ + ("" if name == "<lambda>" else f" of {name}")
+    """A constraint's type, or that of the one it lifts, and the name of the function that it is made of, if any."""
+    own = inside(constraint)
+    own = own.given if isinstance(own, TracedConstraint) else own
+    name = getattr(getattr(own, "function", None), "__name__", "<lambda>")
+    return type(own).__name__ + ("" if name == "<lambda>" else f" of {name}")
 
 
 def _is_given(constraints: object) -> bool:

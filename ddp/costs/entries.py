@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ddp.constraints.placement import described
-from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, part, varying
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, inside, part, varying
 from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.costs.terms import Cost, DerivedTerm, FunctionTerm, naming
 from ddp.costs.traced import TracedTerm, is_traced
@@ -68,9 +68,9 @@ def entries_of(name: str, terms: Any, knots: range, density: bool, dynamics: Sys
         label = f"{name}[{i}]"
         if isinstance(term, type):
             raise ProblemError(f"{label}: expected a cost term, got the class {term.__name__}: make an instance of it")
-        kind = type(term).__name__
+        kind = kind_of(term)
         if callable(term) and not hasattr(term, "value") and not has_all(term, BatchTerm):
-            kind, term = getattr(term, "__name__", kind), FunctionTerm(term)
+            term = FunctionTerm(term)
         batch: BatchTerm
         if is_traced(term, dynamics):
             with naming(f"{label} ({kind})", slice(0, 1)):
@@ -91,6 +91,14 @@ def entries_of(name: str, terms: Any, knots: range, density: bool, dynamics: Sys
             compiled = ability(batch, "compiled") is not None
         weight = dynamics.dt if density else 1.0
         yield Entry(f"{label} ({kind})", batch, weight, knots.start, knots.stop, compiled, density)
+
+
+def kind_of(term: Any) -> str:
+    """Name of a user's function, or the kind of a term; of one that lifts another, that of the other."""
+    own = inside(term)
+    own = own.term if isinstance(own, (TracedTerm, DerivedTerm, CompiledDerivedTerm)) else own
+    own = own.value if isinstance(own, FunctionTerm) else own
+    return str(getattr(own, "__name__", type(own).__name__))
 
 
 def note_reader(entry: Entry, dynamics: System) -> CompiledCost | None:

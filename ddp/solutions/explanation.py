@@ -12,6 +12,8 @@ import numpy as np
 
 from ddp.constraints.lagrangian import GIVEN, Residual
 from ddp.constraints.unreachable import AT_ONCE
+from ddp.costs.batch import inside
+from ddp.costs.entries import kind_of
 from ddp.costs.objective import Objective
 from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.guesses import Motion
@@ -315,8 +317,8 @@ def _where(place: Place) -> str:
 
 def _described(term: Any) -> str:
     """Name of a user's function, or the kind of a term, and the frame that it is about."""
-    frame = getattr(term, "frame", None)
-    return str(getattr(term, "__name__", type(term).__name__)) + (f" of {frame}" if isinstance(frame, str) else "")
+    frame = getattr(inside(term), "frame", None)
+    return kind_of(term) + (f" of {frame}" if isinstance(frame, str) else "")
 
 
 def _limits(problem: Problem, solution: Solution) -> Iterator[str]:

@@ -12,7 +12,7 @@ import problems
 from ddp.solutions.explanation import ADVICE, ANOTHER, MOVING, alone
 from ddp.solutions.kinks import slope_of
 from ddp.solutions.status import Ending, Status
-from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics
+from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics, augment
 from problems import arm, constraints, gaits, obstacles, pendulum
 from problems.costs import FramePosition, StateCost
 
@@ -233,3 +233,27 @@ def test_a_car_at_rest_beside_its_target_is_told_to_move(x, y, advice):
     solution = ddp.solve(problem, guess=np.zeros((80, 2)))
     assert solution.explain().advice == advice
     assert "try this" not in str(solution)
+
+
+def test_terms_and_constraints_of_lifted_problems_have_the_names_of_their_own():
+    """Around a system with rates as controls, and where the start is free: functions, rows and targets are named."""
+
+    def effort(x, u):
+        return u @ u
+
+    def side(x, u):
+        return x[:1]
+
+    plain = arm.reach("ur5", horizon=4)
+    robot, speeds = plain.dynamics.robot, constraints.VelocityLimits(plain.dynamics.robot, 2.0)
+    plain = replace(plain, running=[*plain.running, effort], constraints=[speeds, ddp.Inequality(side, upper=1.0)])
+    system = augment.rates(plain.dynamics)
+    rates = problems.lifted(plain, system, plain.dynamics.nominal_control(plain.x0))
+    for problem in (rates, problems.free_start(plain, np.eye(12)[:, 6:])):
+        solution = ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
+        told = solution.explain()
+        assert any(re.search(r"\beffort$", name) for name, _ in told.shares)
+        assert any(name.endswith("FramePose of tool0") for name, _ in told.shares)
+        assert [miss[:9] for miss in told.misses] == ["tool0 is "]
+        rows = {residual.name.partition(" (")[2]: residual.row_names for residual in solution.residuals()}
+        assert rows == {"VelocityLimits)": tuple(robot.joint_names), "Inequality of side)": ()}
