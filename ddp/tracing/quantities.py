@@ -224,7 +224,8 @@ def traceable(
                 raise AskError(f"{function.__name__}: {reason}") from reason
             except TraceError as reason:  # whose line is the user's
                 raise TraceError(str(reason)) from None
-            rows = [_row(name, a, space.nx) for (name, space), a in zip(quantity.spaces, arguments, strict=True)]
+            named_spaces = [(f"{function.__name__}: {name}", space.nx) for name, space in quantity.spaces]
+            rows = [_row(*one, a) for one, a in zip(named_spaces, arguments, strict=True)]
             graph: Any = graph_of(*[entry for row in rows for entry in row])
             if graph is None:  # arrays that numbers could have been written into
                 return function(*map(_floats, args), **{name: _floats(value) for name, value in named.items()})
@@ -248,11 +249,11 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, (Number, TracedArray))
 
 
-def _row(name: str, value: Any, size: int) -> list[Any]:
+def _row(name: str, size: int, value: Any) -> list[Any]:
     """An argument as a list of numbers of a graph and floats."""
     row = np.array(traced(value), dtype=object)
     if row.shape != (size,):
-        raise TraceError(f"{name} of shape {row.shape} instead of ({size},)")
+        raise AskError(f"{name}: expected shape ({size},), got {row.shape}")
     return list(row)
 
 

@@ -242,7 +242,7 @@ def by_pinocchio(x, u):
                    r" line \d+ of test_robot_quantities.py: return mayne"),
         (no_frame, r"frame_position: frame: ur5 has no frame 'tool'; did you mean 'tool0'"),
         (inertia, r"takes plain numbers alone .*; costs and constraints may call center_of_mass, energy, forward_dyn"),
-        (whole_state, r"q of shape \(12,\) instead of \(6,\)"),
+        (whole_state, r"value: center_of_mass: q: expected shape \(6,\), got \(12,\) at knot 0 \(line \d+ of [^;]*\)$"),
         (by_pinocchio, r"takes plain numbers alone \(ArgumentError.* costs and constraints may call center_of_mass"),
     ],
 )  # fmt: skip
