@@ -29,8 +29,9 @@ from dynamics.robots.omissions import warn_once
 
 logger = logging.getLogger("mayne")
 
-COARSE = 0.1
-"""Share of its duration by which a phase may be longer or shorter in steps of time before it is told."""
+COARSE = 0.2
+"""Share of its duration by which a phase may be longer or shorter in steps of time before it is told: by as much as one
+of three steps may be."""
 
 Groups = Sequence[Sequence[str]]
 

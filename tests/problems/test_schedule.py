@@ -13,7 +13,7 @@ import ddp
 from ddp.errors import ProblemError
 from dynamics.quantities.quantities import frame_position
 from dynamics.robots.model import load
-from problems import legged, legs, schedule, strides
+from problems import gaits, legged, legs, schedule, strides
 from problems.schedule import Schedule
 
 FEET = {"LF": "a", "RF": "b", "LH": "c", "RH": "d"}
@@ -198,4 +198,5 @@ def test_phases_that_coarse_steps_make_longer_or_shorter_are_told_once(caplog):
     assert plan.knots(0.0625) == [8, 1, 4]
     assert caplog.messages == ["dt = 0.0625 s is coarse: phases[1] of 0.0312 s lasts 0.0625 s, 1 of its steps"]
     assert plan.knots(0.03125) == [16, 1, 8]
+    gaits.trot("go2")  # whose supports of 34.6 ms last 30 ms
     assert len(caplog.messages) == 1
