@@ -24,11 +24,11 @@ from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Mark
 from dynamics.geometry.solids import Sphere as Sphere
 from dynamics.quantities import frames
+from dynamics.quantities.clearances import clearance
 from dynamics.rigid_bodies.traced import spaces_of
 from dynamics.robots.capsules import BodyCapsule, adjacent, capsules
 from dynamics.robots.model import Robot, check_rigid
 from problems import checks
-from problems.kernels.clearances import clearance
 from problems.kernels.quantities import along
 from problems.kernels.self_clearances import self_clearance
 from problems.state_constraints import RobotConstraint

@@ -19,6 +19,9 @@ from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import DDPError
 from ddp.machine.addresses import address_of_words, array_at, integers_at
 from ddp.machine.bound import Bound, c_function
+from ddp.machine.memory import rows_of
+from ddp.machine.number import WIDTH
+from ddp.machine.simd import load_some, multiply_add, store_some
 from ddp.protocols import Array
 from ddp.tracing.arrays import TracedArray, made, traced
 from ddp.tracing.groups import S1, Euclidean
@@ -95,6 +98,23 @@ def evaluate(function, order, a, y, weight, J, H):
         a.ctypes.data, y.ctypes.data, weight.ctypes.data, J.ctypes.data, H.ctypes.data,
     ))  # fmt: skip
     call_contraction(function[0], function[1], block, order, 0)
+
+
+@kernel
+def add_hessians(scale, H, columns, out):
+    """Rows and columns of out (M, nz, nz), which ascend, += scale times H (M, n, n)."""
+    n, nz, own, to = columns.shape[0], out.shape[1], rows_of(H), rows_of(out)
+    begin = columns[0] if n > 0 and columns[n - 1] - columns[0] == n - 1 else -1
+    for k in range(H.shape[0]):
+        for a in range(n):
+            row, added = to[k][nz * columns[a] :], own[k][n * a :]
+            if begin < 0:
+                for b in range(n):
+                    row[columns[b]] += scale * added[b]
+                continue
+            for i in range(0, n, WIDTH):
+                total = multiply_add(scale, load_some(added, i, n - i), load_some(row, begin + i, n - i))
+                store_some(row, begin + i, total, n - i)
 
 
 class AskError(Exception):

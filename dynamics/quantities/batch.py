@@ -9,11 +9,14 @@ A placement is R by rows, then p.
 import numpy as np
 
 from ddp.compiling.kernel import kernel
+from ddp.machine.memory import hold, memory_of, rows_of
+from ddp.machine.number import spread
+from ddp.machine.packing import pack, unpack
 from ddp.tracing.quantities import SECOND, VALUES
 from dynamics.geometry import lie
 from dynamics.geometry.spatial import load6, rotate_back, store, times6, transposed_times6
 from dynamics.quantities import frames
-from dynamics.quantities.points import add_knots, bend_points, knots_workspace, place_points, point_columns
+from dynamics.quantities.points import bend_points, knots_workspace, place_points, point_columns, turn_columns
 
 
 @kernel
@@ -27,28 +30,29 @@ def write_columns(rows, places, shift, out):
 @kernel
 def position(branch, a, order, y, weight, J, H):
     """p of a frame, of eight samples at once; derivatives are by the branch's own degrees of freedom."""
-    nx, m, every = a.shape[1], branch.count, np.arange(branch.count)
-    memory, P, D = knots_workspace(branch.tree, nx), np.empty((3, 8)), np.empty((3 * m, 8))
-    f, bent = np.zeros((3, 8)), np.empty((m * m, 8))
-    for begin in range(0, a.shape[0], 8):
-        lanes = min(8, a.shape[0] - begin)
-        place_points(branch, a, begin, memory, P)
+    m, nx, every = branch.count, a.shape[1], np.arange(branch.count)
+    room, own = knots_workspace(branch.tree, nx), np.empty((6 + 6 * m + m * m, 8))
+    X, y, weight, J, H, memory = rows_of(a), rows_of(y), rows_of(weight), rows_of(J), rows_of(H), memory_of(room)
+    P, columns = memory_of(own), rows_of(every)
+    f, D, rows, bent = P[3:], P[6:], P[6 + 3 * m :], P[6 + 6 * m :]
+    for t in range(0, a.shape[0], 8):
+        place_points(branch, X, t, memory, P)
         if order != VALUES:
             point_columns(branch, branch.tree, nx, memory, P, D)
         if order == SECOND:
-            for lane in range(lanes):
-                for i in range(3):
-                    f[i, lane] = weight[begin + lane, i]
-            bent[:] = 0.0
-            bend_points(branch, branch.tree, nx, memory, P, D, f, every, m, bent)
-            add_knots(bent, m, every, begin, lanes, H)
+            pack(weight, t, f, 3)
+            for i in range(m * m):
+                bent[i] = spread(0.0, P[0])
+            bend_points(branch, branch.tree, nx, memory, P, D, f, columns, m, bent)
+            unpack(bent, m * m, H, t)
             continue
-        for lane in range(lanes):
-            for i in range(3):
-                y[begin + lane, i] = P[i, lane]
-                if order != VALUES:
-                    for j in range(m):
-                        J[begin + lane, i, j] = D[3 * j + i, lane]
+        unpack(P, 3, y, t)
+        if order != VALUES:
+            turn_columns(D, m, rows)
+            unpack(rows, 3 * m, J, t)
+    hold(room)
+    hold(own)
+    hold(every)
 
 
 @kernel

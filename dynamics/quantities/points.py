@@ -1,7 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Origins of frames at eight knots at once, and how joints move them, in the world's axes.
 
-Numbers of eight knots lie side by side: P (3, 8) of an origin, D (3 m, 8) of its Jacobian, column after column.
+Numbers of eight knots lie side by side, in rows of memory: P (3, 8) of an origin, D (3 m, 8) of its Jacobian, column
+after column.
 frames.py places one knot at a time, with rotations, to second order: origins alone take it 2.6 (hyq) to 3.5 (talos)
 times as long, with their Jacobians 1.7 to 2.2 times.
 
@@ -13,7 +14,7 @@ import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import kernel
-from ddp.machine.memory import as_matrix, memory_of, numbers_between, rows_at, rows_of
+from ddp.machine.memory import as_matrix, columns_of, memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack
 from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, part3, put, rotate, velocity_at
@@ -36,9 +37,9 @@ def knots_workspace(tree, nx):
 @kernel
 def place_points(branch, X, t, memory, P):
     """P := the frame's origin at the states t .. t+7 of X (M, nx), the last one repeated."""
-    nx, numbers = X.shape[1], memory_of(memory)
-    pack(rows_of(X), t, numbers, nx)
-    place_bodies(branch.tree, numbers, False, Workspace(numbers[nx:], branch.tree))
+    nx = columns_of(X)
+    pack(X, t, memory, nx)
+    place_bodies(branch.tree, memory, False, Workspace(memory[nx:], branch.tree))
     take_point(branch, branch.tree, nx, memory, P)
 
 
@@ -56,33 +57,37 @@ def begins(first, second):
 @kernel
 def take_point(branch, tree, nx, memory, P):
     """P := the frame's origin, after `place_points` of a branch with a ``tree`` that this one `begins`."""
-    out = memory_of(P)
-    _, p = placed(branch, Workspace(memory_of(memory)[nx:], tree))
-    put(out, 0, p)
+    _, p = placed(branch, Workspace(memory[nx:], tree))
+    put(P, 0, p)
 
 
 @kernel
 def point_columns(branch, tree, nx, memory, P, D):
     """D := the Jacobian of the origin, after `place_points`, of a branch with ``tree``, or `take_point`."""
-    numbers, point, out = memory_of(memory), memory_of(P), memory_of(D)
-    ws, p = Workspace(numbers[nx:], tree), part3(point, 0)
+    ws, p = Workspace(memory[nx:], tree), part3(P, 0)
     for b in range(branch.tree.nb):
         if has_rod(branch.tree, b):
             span_rod(branch.tree, b, ws)
     for j in range(branch.count):
-        put(out, 3 * j, velocity_at(p, ws.s[j]))
+        put(D, 3 * j, velocity_at(p, ws.s[j]))
+
+
+@kernel
+def turn_columns(D, m, J):
+    """J (3 m, 8) := the Jacobian D (3 m, 8), row after row."""
+    for j in range(m):
+        for i in range(3):
+            J[m * i + j] = D[3 * j + i]
 
 
 @kernel
 def bend_points(branch, tree, nx, memory, P, D, f, columns, m, H):
     """H (m m, 8) += the Hessian of f · p, f (3, 8), in ``columns`` of m, after `point_columns`."""
-    numbers, point, moved, force = memory_of(memory), memory_of(P), memory_of(D), memory_of(f)
-    ws, out, body = Workspace(numbers[nx:], tree), as_matrix(memory_of(H), m, m), branch.tree.body
-    pull = part3(force, 0)
+    ws, out, body, pull = Workspace(memory[nx:], tree), as_matrix(H, m, m), branch.tree.body, part3(f, 0)
     for j in range(branch.count):
-        turned, own = cross3(pull, angular(ws.s[j])), part3(moved, 3 * j)
+        turned, own = cross3(pull, angular(ws.s[j])), part3(D, 3 * j)
         for k in range(j, branch.count):
-            h = dot3(turned, part3(moved, 3 * k))
+            h = dot3(turned, part3(D, 3 * k))
             if body[j] == body[k]:
                 h = 0.5 * (h + dot3(cross3(pull, angular(ws.s[k])), own))
             a, b = columns[j], columns[k]
@@ -91,7 +96,7 @@ def bend_points(branch, tree, nx, memory, P, D, f, columns, m, H):
                 out[b, a] += h
     for b in range(branch.tree.nb):
         if has_rod(branch.tree, b):
-            wrench = join(pull, cross3(part3(point, 0), pull))
+            wrench = join(pull, cross3(part3(P, 0), pull))
             first = columns[branch.tree.iv[b]]
             turn_rod(branch.tree, b, ws, wrench, 0.5, True, first, first, out)
 
@@ -102,28 +107,19 @@ def add_form(W, D, m, size, work, H):
 
     work (6, 8): scratch.
     """
-    form, moved, out, y = memory_of(W), memory_of(D), as_matrix(memory_of(H), m, m), memory_of(work)
+    out, y = as_matrix(H, m, m), work
     for a in range(m):
         for i in range(size):
-            y[i] = form[6 * i] * moved[6 * a]
+            y[i] = W[6 * i] * D[6 * a]
             for k in range(1, size):
-                y[i] = y[i] + form[6 * i + k] * moved[6 * a + k]
+                y[i] = y[i] + W[6 * i + k] * D[6 * a + k]
         for b in range(a, m):
-            h = y[0] * moved[6 * b]
+            h = y[0] * D[6 * b]
             for i in range(1, size):
-                h = h + y[i] * moved[6 * b + i]
+                h = h + y[i] * D[6 * b + i]
             out[a, b] += h
             if a != b:
                 out[b, a] += h
-
-
-@kernel
-def add_knots(H, m, dof, begin, count, out):
-    """out (M, nz, nz) += H (m m, 8) of ``count`` knots from ``begin`` on, rows and columns ``dof`` (m,)."""
-    for lane in range(count):
-        for a in range(m):
-            for b in range(m):
-                out[begin + lane, dof[a], dof[b]] += H[m * a + b, lane]
 
 
 @kernel

@@ -14,7 +14,7 @@ from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import EXACT, VALUES
 from ddp.costs.bound import bind as bind_cost
 from ddp.protocols import Array
-from ddp.tracing.quantities import FIRST, SECOND, Quantity, evaluate
+from ddp.tracing.quantities import FIRST, SECOND, Quantity, add_hessians, evaluate
 from problems.kernels.states import row_of
 
 
@@ -63,16 +63,7 @@ def square(function, columns, targets, W, first, X, U, scale, order, l, lz, lzz)
                 for b in range(n):
                     H[k, a, b] += d * moved[i, b]
             lz[k, columns[a]] += scale * total
-    add_blocks(scale, H, columns, lzz)
-
-
-@kernel
-def add_blocks(scale, H, columns, out):
-    """The rows and columns of out (M, nz, nz) += scale times H (M, n, n)."""
-    for k in range(H.shape[0]):
-        for a in range(H.shape[1]):
-            for b in range(H.shape[1]):
-                out[k, columns[a], columns[b]] += scale * H[k, a, b]
+    add_hessians(scale, H, columns, lzz)
 
 
 @kernel
@@ -126,7 +117,7 @@ def curvature_along(function, columns, axes, offset, X, U, weight, out):
         evaluate(function, SECOND, X, f, weight, J, H)
     else:
         evaluate(function, SECOND, X, f, f, J, H)
-    add_blocks(1.0, H, columns, out)
+    add_hessians(1.0, H, columns, out)
 
 
 ALONG = Kernels(values_along, jacobian_along, curvature_along)
