@@ -7,7 +7,7 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.constraints.bounds import rooms
 from ddp.machine.memory import floats_at, rows_of
 from ddp.machine.number import WIDTH, lane_of, where_less
-from ddp.machine.simd import load_some, multiply_add
+from ddp.machine.simd import load_some, multiply_add, store_some
 from ddp.machine.triangles import magnitude
 
 MOVED = 1e2
@@ -131,9 +131,14 @@ def stay_off(U, lower, upper, share, low, high):
 @kernel
 def copy(to, place, count):
     """Copy so many numbers from an address to another."""
-    x, out = floats_at(place), floats_at(to)
-    for i in range(count):
-        out[i] = x[i]
+    move(floats_at(to), floats_at(place), count)
+
+
+@inline
+def move(out, x, count):
+    """out (count,) := x, register by register."""
+    for i in range(0, count, WIDTH):
+        store_some(out, i, load_some(x, i, count - i), count - i)
 
 
 @kernel
@@ -180,10 +185,19 @@ def approach(alpha, place, towards, count):
 @kernel
 def spread(dense, separable, diagonal, H, out):
     """out (N+1, nz, nz) := H at knots that are dense, or its diagonal (N+1, nz) where it is known to be separable."""
+    nz, x, to = H.shape[1], rows_of(H), rows_of(out)
     for t in range(H.shape[0]):
-        if dense[t]:
-            for i in range(H.shape[1]):
-                for j in range(H.shape[1]):
-                    out[t, i, j] = 0.0 if separable[t] else H[t, i, j]
-                if separable[t]:
-                    out[t, i, i] = diagonal[t, i]
+        if dense[t] and separable[t]:
+            clear(to[t], nz * nz)
+            for i in range(nz):
+                to[t, (nz + 1) * i] = diagonal[t, i]
+        elif dense[t]:
+            move(to[t], x[t], nz * nz)
+
+
+@inline
+def clear(out, count):
+    """out (count,) := 0."""
+    zero = load_some(out, 0, 0)
+    for i in range(0, count, WIDTH):
+        store_some(out, i, zero, count - i)
