@@ -186,11 +186,16 @@ def weights(name: str, value: ArrayLike, n: int, knots: int | None = None, stric
 
 
 def check_equilibrium(system: System, x: Array, u: Array) -> None:
-    """Raise ProblemError unless a step keeps x under u."""
-    with np.errstate(all="ignore"):
-        moved = np.abs(system.difference(x, system.step(x, u))).max()
-    if not moved <= STILL:
-        raise ProblemError(f"x, u: expected an equilibrium, which a step does not move, got one moved by {moved:.3g}")
+    """Raise ProblemError unless a step keeps x under u; it says whether the nominal control would."""
+
+    def moved(u: Array) -> float:
+        with np.errstate(all="ignore"):
+            return float(np.abs(system.difference(x, system.step(x, u))).max())
+
+    if not (by_u := moved(u)) <= STILL:
+        why = f"expected an equilibrium, which a step does not move, got one moved by {by_u:.3g}"
+        told = "; u = dynamics.nominal_control(x) keeps x" if moved(system.nominal_control(x)) <= STILL else ""
+        raise ProblemError(f"x, u: {why}{told}")
 
 
 def free_directions(system: System, x: Array, held: ArrayLike | None, A: Array, B: Array) -> Array:

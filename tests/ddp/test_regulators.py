@@ -417,6 +417,15 @@ def test_what_does_not_fit_is_named(name, change, words):
     assert words in str(caught.value)
 
 
+def test_the_control_that_keeps_a_state_is_named_where_there_is_one():
+    drone = quadrotor.loop().dynamics
+    Q, R, x = np.ones(drone.n), np.ones(drone.nu), np.concatenate([drone.robot.q0, np.zeros(drone.robot.nv)])
+    for speed, said in ((0.0, r"; u = dynamics\.nominal_control\(x\) keeps x"), (1.0, "")):
+        x[-1] = speed
+        with pytest.raises(ProblemError, match=rf"moved by 0\.\d+{said}$"):
+            ddp.lqr(drone, x, np.zeros(drone.nu), Q, R)
+
+
 def test_exported_regulators_give_a_controller_their_controls(rng, tmp_path):
     """By the formula of the file, u + G e within the limits, of an equilibrium and along a trajectory."""
     drone = quadrotor.loop().dynamics
