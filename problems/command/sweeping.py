@@ -27,7 +27,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ddp.errors import ModelError, ProblemError, affordable, as_array, choice, instance, integer, positive, said
+from ddp.errors import ModelError, ProblemError, affordable, as_array, choice, instance, integer, one_of, positive, said
 from ddp.many.solve_many import KEPT, solve_many
 from ddp.options import DDP
 from ddp.problem import Problem
@@ -65,7 +65,9 @@ def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: 
         if given["samples"] not in (None, count := len(np.atleast_1d(values))):
             told = f"as many as the plan says, got {count}"
             raise ProblemError(f"over.{name}: expected {given['samples']} samples, {told}")
-    start = None if given["start"] in (None, "own guess") else given["start"]
+    if given["start"] is not None:
+        one_of("start", given["start"], ("neighbours", "own guess"))
+    start = None if given["start"] == "own guess" else given["start"]
     processes = None if given["processes"] is None else integer("processes", given["processes"], 1)
     solutions = solve_many(
         problem, over, _solver(given), processes, start, given["into"], given["keep"], given["dtype"],
@@ -117,7 +119,7 @@ def made(given: Mapping[str, Any], folder: Path) -> tuple[Problem, dict[str, Arr
             _refuse_switches(f"parameters.{name}", value)
     problem = build(entry, given["parameters"])
     if not isinstance(given["over"], dict) or not given["over"]:
-        raise ProblemError("over: expected tables of what varies, [over.x0] for one, got none")
+        raise ProblemError(f"over: expected tables of what varies, [over.x0] for one, got {said(given['over'])}")
     rng = np.random.default_rng(integer("seed", given["seed"]))
     ways = given["over"].items()
     return problem, {name: _sampled(problem, name, way, given["samples"], rng, folder) for name, way in ways}
@@ -133,11 +135,15 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
             value = np.load(folder / str(value), allow_pickle=False)
         except (OSError, ValueError) as reason:
             raise ProblemError(f"{field}.file: cannot read {said(value)}: {reason}") from None
+        if not isinstance(value, np.ndarray):
+            raise ProblemError(f"{field}.file: expected one array, as of numpy.save, got an archive of several")
     if kind in ("file", "values"):
         try:
             return np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError) as reason:
             raise ProblemError(f"{field}.{kind}: expected numbers, one sample a row: {reason}") from None
+    if samples is None:
+        raise ProblemError(f"samples: expected how many {field}.{kind} is to draw, got none")
     count = integer("samples", samples, 1)
     try:
         now = problem.number(name)
@@ -149,7 +155,7 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
         if name == "x0":
             steps = size * rng.normal(size=(count, problem.dynamics.n))
             return np.array([problem.dynamics.integrate(problem.x0, step) for step in steps])
-        return now + size * rng.normal(size=(count, *now.shape))
+        return _varied(f"{field}.normal", now, now + size * rng.normal(size=(count, *now.shape)))
     if kind == "shift":
         if now.shape != (4, 4):
             raise ProblemError(f"{field}.shift: expected a pose to be moved, {name} is of shape {now.shape}")
@@ -160,7 +166,14 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
     if not 0.0 <= high - low < np.inf:
         raise ProblemError(f"{field}.{kind}: expected the lower number first, got {said(value)}")
     drawn = rng.uniform(low, high, (count, *now.shape))
-    return np.asarray(now * drawn if kind == "times" else now + drawn)
+    return _varied(f"{field}.{kind}", now, now * drawn if kind == "times" else now + drawn)
+
+
+def _varied(field: str, now: Array, drawn: Array) -> Array:
+    """Samples that were drawn, unless all are what there is now, as products of zeros and sums with infinity are."""
+    if (drawn == now).all():
+        raise ProblemError(f"{field}: nothing would vary, the problem has {said(np.unique(now).tolist())} there")
+    return drawn
 
 
 def _solver(given: Mapping[str, Any]) -> DDP:

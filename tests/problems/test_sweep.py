@@ -86,10 +86,21 @@ def test_samples_are_what_the_plan_says(plan, tmp_path):
     (("seed = 3", "seed = ["), "cannot be read as TOML"),
     (("seed = 3", "solver = {tolerance = 1e-6}"), "solver: unknown {'tolerance': 1e-06}; known are 'ddp', 'ilqr'"),
     (("processes = 1", "processes = 0"), "processes: expected a whole number of at least 1, got 0"),
+    (("neighbours", "neighbors"), "start: expected one of 'neighbours', 'own guess', got 'neighbors'"),
+    (("samples = 40", ""), "samples: expected how many over.x0.normal is to draw, got none"),
+    (("normal = 0.2", "times = [0.8, 1.2]"), "over.x0.times: nothing would vary, the problem has [0.0] there"),
+    (("masses]\ntimes", "control_limits]\nplus"), "plus: nothing would vary, the problem has [-inf, inf] there"),
+    (("normal = 0.2", "file = 'two.npz'"), "over.x0.file: expected one array, as of numpy.save, got an archive"),
 ])  # fmt: skip
 def test_bad_plans_are_refused_with_the_entry(plan, change, words):
     plan.write_text(plan.read_text().replace(*change))
+    np.savez(plan.with_name("two.npz"), a=np.zeros(2), b=np.zeros(2))
     fails_with(mayne("sweep", plan, "--quiet"), 2, words)
+
+
+def test_a_plan_without_tables_of_what_varies_says_what_it_has(plan):
+    plan.write_text('problem = "pendulum/swing-up"\ninto = "a.zarr"\nover = 3\n')
+    fails_with(mayne("sweep", plan, "--quiet"), 2, "over: expected tables of what varies, [over.x0] for one, got 3")
 
 
 def test_bad_shares_are_refused(plan):
