@@ -56,7 +56,8 @@ def obstacle(problem: Problem, solver: DDP) -> str:
     """Why problems cannot be solved by the compiled loop, in words; empty if they can."""
     if (found := obstacle_but_dynamics(problem, solver)) or routines_of(problem) is not None:
         return found
-    return f"dynamics of {type(problem.dynamics).__name__}"
+    known = "rigid robots without contacts or of traced functions, in explicit steps"
+    return f"dynamics ({type(problem.dynamics).__name__}) other than of {known}"
 
 
 def routines_of(problem: Problem, alone: bool = False, before: Routines | None = None) -> Routines | None:

@@ -248,6 +248,8 @@ class Optima(NamedTuple):
     def __str__(self) -> str:
         found = ", ".join(f"{one.cost:.5g} from {len(one.guesses)}" for one in self.optima[:6])
         failed = f"; {len(self.failures)} guesses led to none" if self.failures else ""
+        if not self.optima:
+            return f"no optima{failed}; of guess {self.failures[0][0]}: {self.failures[0][1]}"
         noun = "optimum" if len(self.optima) == 1 else "optima"
         return f"{len(self.optima)} {noun}: {found}{', ...' if len(self.optima) > 6 else ''}{failed}"
 
@@ -280,7 +282,7 @@ def solve_best(
         guesses = own_guesses(problem, count)
         if len(guesses) < count:
             logger.warning("guesses: a function of the problem fails elsewhere: %d of %d made", len(guesses), count)
-    given = items("guesses", guesses, "guesses", some=True)
+    given = items("guesses", guesses, "guesses, or how many", some=True)
     for i, guess in enumerate(given):
         try:
             starts.append(as_guess(guess, problem.dynamics, problem.horizon))

@@ -205,6 +205,9 @@ def test_what_the_loop_does_not_know_goes_through_solve_and_is_named():
     assert batch.left == 2
     assert ddp.Batch(problems.find("quadruped/trot").build(), 1).obstacle
     assert ddp.Batch(SMALL["arm/reach"], 1, ddp.Newton()).obstacle == "options of the solver"
+    plain, d = SMALL["pendulum/swing-up"], SMALL["pendulum/swing-up"].dynamics
+    stiff = replace(plain, dynamics=RobotDynamics(d.robot, d.dt, actuation=d.actuation, integrator="sdirk2"))
+    assert "of rigid robots without contacts or of traced functions, in explicit" in ddp.Batch(stiff, 1).obstacle
 
 
 def test_other_endings_are_left_to_solve():

@@ -249,6 +249,14 @@ def test_the_best_of_many_starts_is_found_with_how_often_each_was(tmp_path):
     assert repr(again) == repr(found.best)
     with pytest.raises(ddp.ProblemError, match=r"guesses\[1\]: guess: expected shape \(20, 1\)"):
         ddp.solve_best(problem, [None, np.zeros(3)])
+    with pytest.raises(ddp.ProblemError, match=r"guesses: expected a list of guesses, or how many, got 2\.5"):
+        ddp.solve_best(problem, 2.5)
+
+
+def test_guesses_that_lead_to_no_optimum_are_told_with_a_reason():
+    problem = ddp.Problem(drift, [straight()], [Wells()], np.array([0.05, 0.0]), 20)
+    found = str(ddp.solve_best(problem, [None, np.ones((20, 1))], ddp.DDP(max_iterations=1), executor=1))
+    assert found.startswith("no optima; 2 guesses led to none; of guess 0: not converged after 1 iterations")
 
 
 def shut(pool):
