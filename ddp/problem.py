@@ -17,8 +17,8 @@ from ddp.constraints.lagrangian import Lagrangian, Residual, residuals, state_si
 from ddp.constraints.placement import Placed, check_knots, place
 from ddp.constraints.rows import Rows
 from ddp.costs import cost_table, faults
-from ddp.costs.batch import BatchTerm, inside, weights_of
-from ddp.costs.objective import Objective, padded
+from ddp.costs.batch import BatchTerm, inside, padded, weights_of
+from ddp.costs.objective import Objective
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
 from ddp.doubts import tell_doubts
 from ddp.errors import ProblemError, affordable, as_array, instance, positive, positive_integer, settle, suggesting

@@ -4,7 +4,7 @@ Numbers of rows are vectors (m,): constraint after constraint, of each its knots
 Everything that is compiled is evaluated in one call; constraints in Python follow one by one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -15,7 +15,7 @@ from ddp.constraints import row_table
 from ddp.constraints.bound import CURVATURE, JACOBIAN, VALUES, CompiledConstraint, interpreted
 from ddp.constraints.compiled import NO_HESSIANS, NONE
 from ddp.constraints.placement import Placed
-from ddp.costs.batch import ability
+from ddp.costs.batch import ability, padded
 from ddp.costs.terms import naming
 from ddp.errors import as_array
 from ddp.protocols import Array, Constraint
@@ -139,10 +139,9 @@ class Rows:
         X, U = _knots(X, U)
         c = np.empty(self.size)
         row_table.evaluate(self.table, VALUES, 0, self.horizon + 1, X, U, NONE, c, NO_HESSIANS)
-        for entry, _ in self._python:
-            knots = slice(entry.start, entry.stop)
-            with naming(entry.name, knots):
-                entry.own(c)[:] = self.known(entry, *_of(X, U, knots))
+        for entry, _, at, x, u in self._in_python(X, U):
+            with naming(entry.name, at):
+                entry.own(c)[:] = self.known(entry, x, u)
         return c
 
     def jacobian(self, X: Array, U: Array, out: Array | None = None) -> Array:
@@ -150,10 +149,9 @@ class Rows:
         X, U = _knots(X, U)
         J = np.empty(self.entries) if out is None else out
         row_table.evaluate(self.table, JACOBIAN, 0, self.horizon + 1, X, U, NONE, J, NO_HESSIANS)
-        for entry, begin in self._python:
-            knots = slice(entry.start, entry.stop)
-            with naming(entry.name, knots):
-                J[begin : begin + entry.lower.size * self.nz] = entry.slopes(*_of(X, U, knots), self.nz).ravel()
+        for entry, begin, at, x, u in self._in_python(X, U):
+            with naming(entry.name, at):
+                J[begin : begin + entry.lower.size * self.nz] = entry.slopes(x, u, self.nz).ravel()
         return J
 
     def add_curvature(self, X: Array, U: Array, y: Array, H: Array) -> None:
@@ -163,10 +161,16 @@ class Rows:
 
     def add_curvature_in_python(self, X: Array, U: Array, y: Array, H: Array) -> None:
         """Do the part of `add_curvature` that is not compiled."""
-        for entry, _ in self._python:
-            knots = slice(entry.start, entry.stop)
-            with naming(entry.name, knots):
-                H[knots] += entry.bends(*_of(X, U, knots), entry.own(y), self.nz)
+        for entry, _, at, x, u in self._in_python(X, U):
+            with naming(entry.name, at):
+                H[at] += entry.bends(x, u, entry.own(y), self.nz)
+
+    def _in_python(self, X: Array, U: Array) -> Iterator[tuple[Placed, int, slice, Array, Array]]:
+        """Constraints in Python, where each one's numbers of Jacobians begin, its knots, and X and U there."""
+        U = padded(U, len(X)) if self._python else U
+        for entry, begin in self._python:
+            at = slice(entry.start, entry.stop)
+            yield entry, begin, at, X[at], U[at]
 
     def add_forces(self, J: Array, y: Array, lz: Array) -> None:
         """lz (N+1, nz) += Jᵀ y, y (m,)."""
@@ -228,10 +232,3 @@ def compiled(constraint: Constraint) -> CompiledConstraint | None:
 
 def _knots(X: Array, U: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(U, dtype=np.float64)
-
-
-def _of(X: Array, U: Array, knots: slice) -> tuple[Array, Array]:
-    """States and controls of some knots, zeros at the end of the horizon."""
-    U = U[knots]
-    M = len(X[knots])
-    return X[knots], U if len(U) == M else np.concatenate([U, np.zeros((M - len(U), U.shape[1]))])

@@ -116,6 +116,11 @@ def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:
     return term if varying(term) is None else cast(BatchTerm, ability(term, "part")(start, stop))
 
 
+def padded(U: Array, count: int) -> Array:
+    """Controls (count, nu) of knots, of which the last is that of zeros, at knot N, where U has none for it."""
+    return U if len(U) == count else np.concatenate([U, np.zeros((1, U.shape[1]))])
+
+
 def durations_of(dynamics: System, horizon: int) -> Array:
     """Duration (N,) of each of the knots [s]."""
     lasting = of_system(dynamics, "step_durations")

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from ddp.costs.batch import padded
 from ddp.costs.entries import Entry
-from ddp.costs.objective import Objective, padded
+from ddp.costs.objective import Objective
 from ddp.costs.terms import naming
 from ddp.derivatives import broken_rows
 from ddp.protocols import Array

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs import cost_table
-from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_length, even, inside, varying, weights_of
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_length, even, inside, padded, varying, weights_of
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
 from ddp.costs.terms import naming
@@ -30,11 +30,6 @@ OF_THIS_PROCESS = "table", "table_with_notes", "_alive", "_of_constraints", "_tr
 
 Terms = Sequence[Any]
 """Terms as users give them."""
-
-
-def padded(U: Array, count: int) -> Array:
-    """U (N, nu) with the row of zeros (N+1, nu) that terms in Python are given at knot N; as it is if it has that."""
-    return U if len(U) == count else np.concatenate([U, np.zeros((1, U.shape[1]))])
 
 
 @dataclass(frozen=True, eq=False)

@@ -220,8 +220,7 @@ class SteppedRobot(ABC):
         low, high, (N, s) = np.ascontiguousarray(lower), np.ascontiguousarray(upper), (len(U), len(alphas))
         Xs, Us = np.empty((s, N + 1, self.nx)), np.empty((s, *U.shape))
         forces = np.empty((s, N, 0)) if notes is None else notes
-        schedule = self._extended[:N] if len(self._extended) >= N else self._modes_from(0, N)
-        system = self._modes.handle, working_memory(self._room_of_rollouts), schedule
+        system = self._modes.handle, working_memory(self._room_of_rollouts), self._modes_from(0, N)
         self._scheme.roller.track(*system, X, U, k, K, alphas, gaps, low, high, Xs, Us, forces)
         return Xs, Us
 
@@ -241,8 +240,7 @@ class SteppedRobot(ABC):
     # -- derivatives -------------------------------------------------------------------------------------------------
 
     def expand(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
-        end = first + len(U)
-        schedule = self._extended[first:end] if end <= len(self._extended) else self._modes_from(first, len(U))
+        schedule = self._modes_from(first, len(U))
         self._scheme.linearize(self._modes.handle, working_memory(self._room_of_expansions), schedule, X, U, *out)
 
     def expand_second(self, X: Array, U: Array, out: Expansion, first: int = 0) -> None:
