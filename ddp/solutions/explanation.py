@@ -65,9 +65,7 @@ ADVICE = {
     Ending.NO_START: "give a guess, of controls or with states (X, U), that does not diverge and has finite costs",
     Ending.WORKER: "solve with workers=1 to see the error itself",
 }
-"""Advice after endings that are no success, which a solution's line has behind `TRY`."""
-
-TRY = "; try this: "
+"""Advice after endings that are no success, which a solution's line ends with."""
 
 DOUBTED = (Ending.INFEASIBLE, Ending.UNMET, Ending.NO_START, Ending.DIVERGED)
 """Endings that what is hardly meant in a problem leads to."""
@@ -157,8 +155,19 @@ def explain(solution: Solution, problem: Problem) -> Explanation:
         advice = advice or (WOUND if may_be_dear(solution, problem) else "")
     ordered = tuple(sorted(shares, key=lambda share: -abs(share[1])))
     misses = (*_misses(problem, solution.X), *_on_the_way(problem, solution.X))
-    outcome, own = str(solution).partition(TRY)[0], beyond_limits(solution, problem)
-    return Explanation(outcome, ordered, tuple(active), _course(solution), advice, misses, own)
+    own = beyond_limits(solution, problem)
+    line = outcome(solution, own if solution.converged else ())
+    return Explanation(line, ordered, tuple(active), _course(solution), advice, misses, own)
+
+
+def outcome(solution: Solution, excesses: Sequence[str]) -> str:
+    """How a solve ended, in a line; excesses: how the motion leaves its robot's own limits, of which one is told."""
+    constrained = f", violation {solution.violation:.1e}" if solution.multipliers.size else ""
+    gains = " (its gains are zeros: no backward pass succeeds)" if np.isnan(solution.gradient) else ""
+    more = f", {len(excesses) - 1} more in explain()" if len(excesses) > 1 else ""
+    leaves = f"; {excesses[0]}{more}" if excesses else ""
+    numbers = f"cost {solution.cost:.5g}, gradient {solution.gradient:.1e}"
+    return f"{solution.status}: {numbers}{gains}{constrained}{leaves}"
 
 
 def beyond_limits(solution: Solution, problem: Problem) -> tuple[str, ...]:

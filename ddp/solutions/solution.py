@@ -24,7 +24,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions import columns
 from ddp.solutions.columns import Columns
-from ddp.solutions.explanation import TRY, Explanation, advice_after, beyond_limits, explain
+from ddp.solutions.explanation import Explanation, advice_after, beyond_limits, explain, outcome
 from ddp.solutions.sensitivity import Sensitivity, sensitivity
 from ddp.solutions.status import Record, Status
 from ddp.systems.system import Tracking, ability
@@ -85,14 +85,9 @@ class Solution:
     setup_seconds: float = 0.0
 
     def __str__(self) -> str:
-        constrained = f", violation {self.violation:.1e}" if self.multipliers.size else ""
-        gains = " (its gains are zeros: no backward pass succeeds)" if np.isnan(self.gradient) else ""
-        advice = advice_after(self, self.problem)
         excesses = beyond_limits(self, self.problem) if self.converged and self.problem is not None else ()
-        more = f", {len(excesses) - 1} more in explain()" if len(excesses) > 1 else ""
-        leaves = f"; {excesses[0]}{more}" if excesses else ""
-        line = f"{self.status}: cost {self.cost:.5g}, gradient {self.gradient:.1e}{gains}{constrained}{leaves}"
-        return f"{line}{TRY}{advice}" if advice else line
+        line, advice = outcome(self, excesses), advice_after(self, self.problem)
+        return f"{line}; try this: {advice}" if advice else line
 
     def _repr_html_(self) -> str:
         """Show in a notebook its line, and its motion where `viz` draws it, as after ``import mayne``."""
