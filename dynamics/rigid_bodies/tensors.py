@@ -9,9 +9,8 @@ Most entries come in twos that are equal, and entries between unrelated degrees 
 computed into ``values``, SLOTS numbers for each triple (p, t, r) on one path, and tensor_entries.py says where in it
 each entry of a tensor is found.
 
-Tensors of robots with rods are made of the Hessians of each torque alone (`rigid_body._by_torques`): of rigid ones that
-takes 1.4 (talos), 3.9 (hyq), 2.5 (ur5) times as long for forward dynamics; those of inverse dynamics and NumPy's
-products of arrays in place of its own loop take 2.6 (talos), 13 (hyq), 2.9 (ur5) times as long.
+Tensors of robots with rods are made of the Hessians of each torque alone (`rigid_body._by_torques`): of rigid ones,
+for forward dynamics, that takes 0.8 (talos), 1.3 (hyq), 2.1 to 2.4 (ur5) times as long.
 """
 
 from ddp.compiling.kernel import inline, kernel
