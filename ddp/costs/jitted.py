@@ -19,7 +19,7 @@ from ddp.differences import FIRST, POINTS, WEIGHTS
 from ddp.errors import ProblemError
 from ddp.errors import said as quoted
 from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.algebra import factorise, positive_part
+from ddp.machine.algebra import factorize, positive_part
 from ddp.protocols import Array
 from ddp.systems.system import System
 from ddp.tracing.function import space_of
@@ -241,7 +241,7 @@ def add_hessian(H, scale, exact, lzz):
         L = H.copy()
         for i in range(m):
             L[i, i] += FLAT * largest
-        if not factorise(L):
+        if not factorize(L):
             positive_part(H)
     for i in range(m):
         for j in range(m):

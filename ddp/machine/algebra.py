@@ -15,8 +15,8 @@ ROUNDS, ROUNDING = 30, 1e-17
 
 
 @kernel
-def factorise(L):
-    """Factorise a symmetric matrix in place, L lower; False if it is not positive definite, or NaN."""
+def factorize(L):
+    """Factorize a symmetric matrix in place, L lower; False if it is not positive definite, or NaN."""
     n = len(L)
     for j in range(n):
         diagonal = L[j, j]

@@ -202,7 +202,7 @@ def newton_step(modes, theta, h, q, v, u, ws, s, lp, renew):
     for r in range(nc):
         s.change[r] = -lp.e[r] / h
     if renew:
-        factorise(modes, theta, h, s, lp)
+        factorize(modes, theta, h, s, lp)
     for e in range(len(modes.pulls)):
         if modes.pulls[e, 3] != 0.0:
             own = int(modes.pulls[e, 0])
@@ -216,7 +216,7 @@ def newton_step(modes, theta, h, q, v, u, ws, s, lp, renew):
 
 
 @kernel
-def factorise(modes, theta, h, s, lp):
+def factorize(modes, theta, h, s, lp):
     """Factors of K, of the derivatives of R and the loops."""
     tree, loops = modes.tree, modes.loops
     nv, nc = tree.nv, loops.nc

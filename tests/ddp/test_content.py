@@ -57,9 +57,9 @@ def test_the_pivot_of_factorisations_is_in_what_eliminates(tmp_path, monkeypatch
     from ddp.machine import algebra, triangles
     from ddp.sweeps import gaps
 
-    before = {made: content.digest(made) for made in (triangles.eliminate, algebra.factorise, gaps.arrive)}
+    before = {made: content.digest(made) for made in (triangles.eliminate, algebra.factorize, gaps.arrive)}
     monkeypatch.setattr(algebra, "PIVOT", 1e-3)
-    assert content.digest(algebra.factorise) != before[algebra.factorise]
+    assert content.digest(algebra.factorize) != before[algebra.factorize]
     assert content.digest(triangles.eliminate) == before[triangles.eliminate], "it has a name of its own for it"
     monkeypatch.setattr(triangles, "PIVOT", 1e-3)
     assert content.digest(triangles.eliminate) != before[triangles.eliminate]
