@@ -1,6 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Kernels of a full-space point: sums and moves over whole trajectories, one pass each."""
 
+import math
+
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
@@ -13,6 +15,23 @@ from ddp.machine.triangles import magnitude
 MOVED = 1e2
 """Motion of a coordinate of states, from the initial one on, from which its gaps are measured by it: less tells of no
 other units."""
+
+HALFWAY = 0.5**0.5
+"""Shares of a power of two below this are nearer to its half, by their ratio."""
+
+
+@inline
+def nearest_power(size):
+    """The power of two next to a size, by their ratio: also of one midway as many times larger where the size is."""
+    share, exponent = math.frexp(size)
+    return math.ldexp(1.0, exponent - 1 if share < HALFWAY else exponent)
+
+
+@kernel
+def to_powers_of_two(sizes):
+    """Make each of some sizes (M,) the power of two next to it."""
+    for i in range(sizes.shape[0]):
+        sizes[i] = nearest_power(sizes[i])
 
 
 @kernel
@@ -30,7 +49,7 @@ def gauge(X, out):
         other = MOVED < moved < np.inf
         any_other = any_other or other
         for t in range(N):
-            out[t, i] = 2.0 ** -np.round(np.log2(moved)) if other else 1.0
+            out[t, i] = 1.0 / nearest_power(moved) if other else 1.0
     return any_other
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from ddp.constraints import row_table
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError
+from ddp.interior.measures import to_powers_of_two
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -87,9 +88,10 @@ def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
 
 
 def _near(size: Array) -> Array:
-    """Powers of two next to some sizes, by their ratio: also of those midway as many times larger where these are."""
-    share, exponent = np.frexp(size)
-    return np.asarray(np.ldexp(1.0, exponent - (share < np.sqrt(0.5))))
+    """Powers of two next to some sizes."""
+    near = size.copy()
+    to_powers_of_two(near)
+    return near
 
 
 def _sizes(problem: Problem, d: Derivatives, X: Array, U: Array, moved: Array, by_states: bool = False) -> Array:

@@ -8,6 +8,7 @@ import pytest
 import ddp
 from ddp import checkpoint
 from ddp.differences import POINTS, WEIGHTS
+from ddp.interior.measures import gauge, to_powers_of_two
 from dynamics import FunctionDynamics
 from tests.ddp.systems import cartpole_step, pendulum_step
 
@@ -114,6 +115,15 @@ def test_solves_in_other_units_go_on_from_checkpoints_to_the_same_bits(tmp_path,
     again = ddp.solve(problem, checkpoint=file)
     assert again.iterations == whole.iterations
     assert (again.X == whole.X).all()
+
+
+def test_units_of_gaps_and_of_states_midway_between_powers_of_two_double_with_them():
+    moved = 2.0**0.5 * 2.0 ** np.arange(7.0, 11.0)
+    factors = np.empty((1, 4))
+    assert gauge(np.array([np.zeros(4), moved]), factors)
+    assert (factors[0, :-1] == 2.0 * factors[0, 1:]).all()
+    to_powers_of_two(moved)
+    assert (factors[0] == 1.0 / moved).all()
 
 
 @pytest.mark.parametrize("length", [2.0**10, 2.0**-10], ids=["mm", "km"])
