@@ -1,12 +1,16 @@
 """Rollouts that hold constraints, by the augmented Lagrangian, in any units; and their gains, which keep what binds."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from thorough import cases
 
 import ddp
+from ddp.interior.scaling import measures
+from ddp.models.globalisation import step_squared
+from ddp.saddles import CURVATURE
 from tests.ddp.test_units import between, come_to_rest, found_again, on_rails, slow
 
 ROLLOUTS = ddp.DDP(step="rollout")
@@ -36,6 +40,23 @@ class Swing:
     def hessian(self, x, u, weight):
         H = np.zeros((4, 4))
         H[0, 0] = 0.3 * np.sin(x[0] / self.s[0]) * (weight[1] * self.s[1]) / self.s[0] / self.s[0]
+        return H
+
+
+class Apart(Swing):
+    """Two states, each moved by a control of its own; the second one falls to either side."""
+
+    def step(self, x, u):
+        (p, q), (a, b) = x / self.s, u / self.c
+        return self.s * np.array([p + 0.1 * a, q + 0.1 * (b + np.sin(q))])
+
+    def linearize(self, x, u):
+        A, B = np.diag([1.0, 1.0 + 0.1 * np.cos(x[1] / self.s[1])]), 0.1 * np.eye(2)
+        return A * (self.s[:, None] / self.s), B * (self.s[:, None] / self.c)
+
+    def hessian(self, x, u, weight):
+        H = np.zeros((4, 4))
+        H[1, 1] = -0.1 * np.sin(x[1] / self.s[1]) * (weight[1] * self.s[1]) / self.s[1] / self.s[1]
         return H
 
 
@@ -87,6 +108,27 @@ def swing(states=1.0, controls=1.0, cost=1.0, rows=1.0):
     )  # fmt: skip
 
 
+def calm(states=1.0, controls=1.0, cost=1.0, rows=1.0):
+    """A motion that a bound of its speed changes nothing about."""
+    system = Swing(np.ones(2) * states, np.ones(2) * controls)
+    square = Square([0.1, 0.01, 0.02, 0.5], [1.0, 0.0, 0.0, 0.0], system.z, cost)
+    bound = Row([0.0, 1.0, 0.0, 0.1], -np.inf, 60.0, system.z, rows)
+    return ddp.Problem(system, [square], [], np.zeros(2), 12, constraints=[bound])
+
+
+def falling(limits, states=1.0, controls=1.0, cost=1.0, rows=1.0):
+    """A motion that stays upright between two better ones, one to each side, unless this saddle is left."""
+    system = Apart(np.ones(2) * states, np.ones(2) * controls)
+    z, within = system.z, np.array(limits)
+    return ddp.Problem(
+        system, [Square([0.0, 0.0, 0.02, 0.02], np.zeros(4), z, cost)],
+        [Square([1.0, -0.5, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], z, cost)], np.zeros(2) * states, 8,
+        control_limits=(-within * system.c, within * system.c),
+        constraints=[Row([1.0, 0.0, 0.0, 0.0], -np.inf, 0.5, z, rows)],
+        terminal_constraints=[Row([0.0, 1.0, 0.0, 0.0], -0.6, 0.6, z, rows)],
+    )  # fmt: skip
+
+
 FAR = 2.0 ** np.array([14.0, -12.0])
 """Units of states that are foreign: ordinary ones are taken as they are."""
 
@@ -102,15 +144,20 @@ def plain():
     return ddp.solve(swing(FAR), ROLLOUTS)
 
 
+def check_same_way(plain, found, states=1.0, controls=1.0, cost=1.0, rows=1.0):
+    """Compare solutions of a problem with states in units ``FAR``, and of its twin in others: to the last bit."""
+    assert [record.cost / cost for record in found.history] == [record.cost for record in plain.history]
+    assert (found.U / controls == plain.U).all()
+    assert (found.X / states == plain.X / FAR).all()
+    assert (found.multipliers * rows / cost == plain.multipliers).all()
+
+
 @pytest.mark.parametrize("changes", FOREIGN, ids=["states", "controls", "cost", "rows", "all"])
 def test_rollouts_take_the_same_way_to_the_last_bit_in_foreign_units(plain, changes):
     found = ddp.solve(swing(**changes), ROLLOUTS)
-    s, c, cost, rows = (changes.get(name, 1.0) for name in ("states", "controls", "cost", "rows"))
     assert (np.abs(plain.multipliers) > 0.0).any()
-    assert [record.cost / cost for record in found.history] == [record.cost for record in plain.history]
-    assert (found.U / c == plain.U).all()
-    assert (found.X / s == plain.X / FAR).all()
-    assert (found.multipliers * rows / cost == plain.multipliers).all()
+    check_same_way(plain, found, **changes)
+    s, c = changes.get("states", 1.0), changes.get("controls", 1.0)
     own = found.K * (np.ones(2) * s) / (np.ones(2) * c)[:, None]
     np.testing.assert_allclose(own, plain.K * FAR, atol=1e-9 * np.abs(plain.K * FAR).max())
 
@@ -124,6 +171,51 @@ def test_units_midway_between_powers_of_two_change_as_states_do():
         found = ddp.solve(problem, replace(ROLLOUTS, max_iterations=5), throw=False)
         ways.append([record.cost for record in found.history])
     assert ways[0] == ways[1]
+
+
+@pytest.mark.parametrize(("limits", "changes"), [
+    ([np.inf, np.inf], FOREIGN[-1]), ([4.0, 40.0], {"states": 2.0**20, "controls": 2.0**-20}),
+], ids=["free", "limited"])  # fmt: skip
+def test_saddles_are_left_in_the_same_way_in_foreign_units(limits, changes):
+    plain = ddp.solve(falling(limits, FAR), ROLLOUTS)
+    assert any(record.hessian == CURVATURE for record in plain.history)
+    check_same_way(plain, ddp.solve(falling(limits, **changes), ROLLOUTS), **changes)
+
+
+@pytest.mark.parametrize(("stationarity", "iterations"), [(1e-8, 3), (1e-10, 4)])
+def test_slopes_that_end_rollouts_are_in_units_of_controls(stationarity, iterations):
+    """Nothing binds, so that they alone tell when the first round has come far enough."""
+    solver = ddp.DDP(step="rollout", tolerance=1e-2, constraints=ddp.AugmentedLagrangian(stationarity=stationarity))
+    for changes in FOREIGN[1::3]:
+        assert ddp.solve(calm(**changes), solver).iterations == iterations
+
+
+def test_steps_are_measured_in_units_of_controls():
+    point, k = SimpleNamespace(units=np.array([9.0, 4.0, 0.5])), np.array([[4.0, 0.5], [8.0, 0.0]])
+    assert step_squared(point, SimpleNamespace(k=k)) == 1.0 + 1.0 + 4.0
+
+
+def test_states_that_are_still_and_controls_that_tell_nothing_have_units_of_what_they_are_beside():
+    """Of a state's own size, and of what moves other states by their units."""
+
+    def measured(states=1.0, controls=1.0):
+        problem = falling([np.inf, np.inf], states, controls)
+        d, X, U = problem.allocate(), np.tile([0.0, 3.0], (9, 1)) * states, np.zeros((8, 2))
+        X[1:] += np.array([1.0, 1e-9]) * states
+        problem.expand(X, problem.padded(U), d, 0, 9)
+        d.lzz[:], d.diagonal[:], d.A[:], d.B[..., 1] = 0.0, 0.0, np.eye(2), 0.0
+        return measures(problem, d, X, U)
+
+    assert measured().tolist() == [1.0, 4.0, 8.0, 1.0]
+    s, c = 2.0 ** np.array([20.0, -13.0]), 2.0 ** np.array([-17.0, 0.0])
+    assert measured(s, c).tolist() == [s[0], 4.0 * s[1], 8.0 * c[0], 1.0]
+
+
+def test_motions_that_are_held_loosely_keep_gains_of_their_own_where_the_optimum_is_far():
+    rollouts = ddp.DDP(step="rollout", constraints=ddp.AugmentedLagrangian(tolerance=0.1))
+    loose, best = ddp.solve(slow(), rollouts), ddp.solve(slow(), ddp.DDP(tolerance=1e-14))
+    assert np.abs(loose.U - best.U).max() > 0.1
+    assert np.abs(loose.K - best.K).max() > 0.1 * np.abs(best.K).max()
 
 
 MIXED = 2.0 ** np.array([20.0, -15.0, 10.0, -25.0])
@@ -156,8 +248,9 @@ def test_gains_of_rollouts_keep_what_binds(make):
     np.testing.assert_allclose(found.K[steps], best.K[steps], atol=1e-6 * np.abs(best.K[steps]).max())
 
 
-def test_motions_that_shall_hold_constraints_less_stay_but_for_their_gains():
+@pytest.mark.parametrize("control", [1.0, 2.0**20])
+def test_motions_that_shall_hold_constraints_less_stay_but_for_their_gains(control):
     rollouts = ddp.DDP(step="rollout", constraints=ddp.AugmentedLagrangian(tolerance=1e-3))
-    loose, best = ddp.solve(slow(), rollouts), ddp.solve(slow(), ddp.DDP(tolerance=1e-14))
+    loose, best = ddp.solve(slow(1.0, control), rollouts), ddp.solve(slow(), ddp.DDP(tolerance=1e-14))
     assert loose.violation > 1e-6
-    np.testing.assert_allclose(loose.K, best.K, atol=1e-6 * np.abs(best.K).max())
+    np.testing.assert_allclose(loose.K / control, best.K, atol=1e-6 * np.abs(best.K).max())
