@@ -24,7 +24,7 @@ from numba import types
 from ddp.compiling.kernel import inline, kernel, variant
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_matrix, as_vector, columns_from, hold, memory_of, numbers_between, rows_at, rows_of
-from ddp.machine.number import WIDTH, width
+from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack, unpack
 from ddp.tracing.quantities import FIRST, SECOND, VALUES
 from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, linear, mass_moment, part6, scale3, sub3
@@ -213,14 +213,15 @@ def numbers_of(base):
     return numbers_between(memory, Whole(Workspace(memory, base).end, base).end)
 
 
-def _of_samples(memory, tree, base, at_center, moving, a, order, y, weight, J, H):  # type: ignore[no-untyped-def]
-    """A quantity of all samples, of as many at a time as the numbers of the memory hold."""
+def _of_all(tree, base, at_center, moving, a, order, y, weight, J, H):  # type: ignore[no-untyped-def]
+    """A quantity of all samples, eight at a time; one alone is rounded as among others.   moving: 1 if v follows q."""
+    memory = np.empty((numbers_of(base), WIDTH))
     ws = Workspace(memory_of(memory), base)
     x = Whole(ws.end, base)
     size, n = y.shape[1], H.shape[2] if order == SECOND else J.shape[2]
     jacobian, hessian = as_matrix(x.J, size, n), as_matrix(as_vector(x.H), n, n)
     begin(base, order, x)
-    for t in range(0, a.shape[0], width(ws.end)):
+    for t in range(0, a.shape[0], WIDTH):
         pack(rows_of(a), t, x.q[7:], tree.nq)
         if moving:
             pack(columns_from(rows_of(a), tree.nq), t, x.a[6:], tree.nv)
@@ -239,22 +240,9 @@ def _of_samples(memory, tree, base, at_center, moving, a, order, y, weight, J, H
     hold(memory)
 
 
-of_samples: Any = None
-
-
-def _of_all(tree, base, at_center, moving, a, order, y, weight, J, H):  # type: ignore[no-untyped-def]
-    """A quantity of all samples: of eight at a time, or of the only one; moving: 1 if v is behind q in a."""
-    if a.shape[0] == 1:
-        of_samples(np.empty(numbers_of(base)), tree, base, at_center, moving, a, order, y, weight, J, H)
-    else:
-        of_samples(np.empty((numbers_of(base), WIDTH)), tree, base, at_center, moving, a, order, y, weight, J, H)
-
-
 def _looped(one: Any) -> Any:
     """The kernel of all samples of a quantity."""
-    name = one.py_func.__name__
-    samples = variant(_of_samples, f"{name}_of_samples", quantity=one)
-    return variant(_of_all, f"{name}_of_all", of_samples=samples)
+    return variant(_of_all, f"{one.py_func.__name__}_of_all", quantity=one)
 
 
 center_of_all, energy_of_all, momentum_of_all = _looped(center), _looped(energy), _looped(momentum)
