@@ -150,6 +150,8 @@ class AugmentedLagrangian:
                     break
             if iterate.problem.rows.equal.any() and iterate.violated()[0] > WORSE * before:
                 iterate.arrive(*begun)
+            if descent.model.failed is not None:  # its mu is too large for any sweep, also where constraints count
+                descent.forget()
             rounds.balance()
         tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
         for _ in range(self.rounds):

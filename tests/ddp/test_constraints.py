@@ -330,6 +330,29 @@ class Broken:
         return x[0] - 2.0
 
 
+@pytest.mark.parametrize("solver", [ddp.ILQR(max_regularization=1e-3), ddp.Newton(max_regularization=1e-3)])
+def test_constraints_may_be_what_makes_hessians_positive_definite(solver):
+    """The first round knows of none, and finds no regularisation that is large enough."""
+
+    class Reward:
+        def value(self, x, u):
+            return -0.5 * u @ u
+
+        def gradient(self, x, u):
+            return np.array([0.0, -u[0]])
+
+        def hessian(self, x, u):
+            return np.diag([0.0, -1.0])
+
+    problem = ddp.Problem(
+        FunctionDynamics(lambda x, u: x + u, 1, 1), [Reward()], [], [0.0], 1, guess=np.full((1, 1), 0.5),
+        terminal_constraints=[ddp.Equality(lambda x, u: x - 1.0)],
+    )  # fmt: skip
+    solution = ddp.solve(problem, solver)
+    assert solution.converged
+    np.testing.assert_allclose(solution.U, 1.0, atol=1e-8)
+
+
 def test_a_constraint_that_fails_is_named_with_its_knot():
     with pytest.raises(ProblemError, match=r"constraints\[0\] \(Inequality\): c raised ZeroDivisionError: .* at knot"):
         ddp.solve(linear_problem(constraints=[ddp.Inequality(Broken("raises"))]), guess=np.ones((N, 1)))
