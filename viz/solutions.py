@@ -98,8 +98,6 @@ def _panels(
 
 def _curve(axes: "Axes", signal: Signal, row: str, color: str, label: str) -> None:
     """One column of a signal, with its limits where they are near."""
-    if row not in signal.names:
-        return
     i, t = signal.names.index(row), np.asarray(signal.t)
     values = np.asarray(signal.values)[:, i]
     style = "steps-post" if signal.held else "default"
@@ -115,10 +113,8 @@ def _curve(axes: "Axes", signal: Signal, row: str, color: str, label: str) -> No
 
 def _gains(axes: "Axes", solution: Told, row: str, color: str) -> None:
     """Gains of a control on the error of its own joint, and dashed on the error of that joint's velocity."""
-    controls, rates = solution.u.names, solution.v.names
-    if row not in controls or row not in rates:
-        return
-    K, i, j = solution.K[:, controls.index(row)], rates.index(row), len(rates) + rates.index(row)
+    rates = solution.v.names
+    K, i, j = solution.K[:, solution.u.names.index(row)], rates.index(row), len(rates) + rates.index(row)
     t = solution.t[:-1]
     axes.plot(t, K[:, i], color=color, linewidth=1.2, drawstyle="steps-post")
     axes.plot(t, K[:, j], color=color, linewidth=1.0, linestyle="--", drawstyle="steps-post")
