@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ddp.archive import read, refuse, write
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, as_array, axes, numbers, positive, suggesting
+from ddp.errors import DDPError, ProblemError, as_array, axes, numbers, positive, suggesting
 from ddp.feedback.policy import Policy, as_state, held_policy
 from ddp.files import as_path, shown
 from ddp.machine.aligned import aligned_zeros
@@ -194,7 +194,9 @@ def check_equilibrium(system: System, x: Array, u: Array) -> None:
 
     if not (by_u := moved(u)) <= STILL:
         why = f"expected an equilibrium, which a step does not move, got one moved by {by_u:.3g}"
-        told = "; u = dynamics.nominal_control(x) keeps x" if moved(system.nominal_control(x)) <= STILL else ""
+        told = ""
+        with contextlib.suppress(DDPError):  # where a user's step is not defined for that control
+            told = "; u = dynamics.nominal_control(x) keeps x" if moved(system.nominal_control(x)) <= STILL else ""
         raise ProblemError(f"x, u: {why}{told}")
 
 

@@ -426,6 +426,19 @@ def test_the_control_that_keeps_a_state_is_named_where_there_is_one():
             ddp.lqr(drone, x, np.zeros(drone.nu), Q, R)
 
 
+def test_a_state_that_moves_is_refused_where_the_nominal_control_is_not_defined():
+    class Divided:
+        nx, nu, dt = 1, 1, 0.1
+
+        def step(self, x, u):
+            if not u[0]:
+                raise ValueError("division by zero")
+            return x + 1.0 / u
+
+    with pytest.raises(ProblemError, match=r"moved by 0\.5$"):
+        ddp.lqr(Divided(), np.zeros(1), np.full(1, 2.0), np.ones(1), np.ones(1))
+
+
 def test_exported_regulators_give_a_controller_their_controls(rng, tmp_path):
     """By the formula of the file, u + G e within the limits, of an equilibrium and along a trajectory."""
     drone = quadrotor.loop().dynamics
