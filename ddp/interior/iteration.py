@@ -27,7 +27,7 @@ Decisions: Any = struct_like("Decisions", __name__, course.Course([0.0] * ENTRIE
 """`Course` of a solve."""
 
 TOOK, STOPPED, HOLDS, INDEFINITE, LEADS_ASTRAY, GIVES, CROSSES, ENDS, LIMIT = range(9)
-"""Results of an iteration. TOOK: a step was taken, or none was found for the first time; STOPPED: none was found again.
+"""Results of an iteration. TOOK: a step was taken, or none was found, but may be next; STOPPED: none is found.
 Before a step others end, for Python to go on: HOLDS: with sweeps that keep to limits of controls; INDEFINITE: without
 a positive definite Hessian; LEADS_ASTRAY: anew, with the first barrier that is set; GIVES: with constraints that give
 way; CROSSES: with Newton's steps on the active set. ENDS: the solve has converged, or constraints cannot be met;
@@ -42,6 +42,10 @@ Hessians have mu I added then."""
 
 SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 """Steps of a smaller fraction of the longest one are none; of those that no bound cuts, within limits of controls."""
+
+STIFFEST = 1e3
+"""mu, relative to the cost that counts as one, from which on steps within limits of controls end where none is found
+again: as long as it is less it rises."""
 
 LESS_PROXIMAL = 0.1
 """By how much equalities give way less after a full step that did not close half of what is open."""
@@ -115,7 +119,7 @@ def iterate(s, p):
 @kernel
 def follow(s, p, way, was_open):
     """Draw conclusions from a step."""
-    if s.alpha == 0.0 and s.stuck:
+    if s.alpha == 0.0 and s.stuck and not (s.within and s.shift < STIFFEST * course.unit(p)):
         return STOPPED
     s.stuck = 1 if s.alpha == 0.0 else 0
     short = s.alpha == 0.0 or (p.first > 0 and s.alpha <= CURVED * way.longest)

@@ -184,6 +184,13 @@ def test_full_space_steps_of_driven_arms_save_iterations_of_rollouts(rods, limit
     assert by_default.iterations < rolled.iterations  # 115 and 63, not 89 and 54, where mu rises after full steps
 
 
+def test_linear_steps_within_limits_do_not_end_while_regularisation_is_small():
+    solution = ddp.solve(hanging(4, 2.0, 50), ddp.DDP(step="linear", max_iterations=400))
+    steps = [record.step for record in solution.history]
+    assert any(first == second == 0.0 for first, second in itertools.pairwise(steps))  # they ended at the second one
+    assert solution.stationarity() < 1e-6
+
+
 @pytest.mark.parametrize(("rods", "limit", "horizon"), [(4, 2.0, 50), (4, 2.0, 75)])
 def test_rollouts_go_back_where_it_costs_more_to_close_what_full_space_steps_leave_open(rods, limit, horizon):
     problem = hanging(rods, limit, horizon)
