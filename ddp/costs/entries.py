@@ -115,7 +115,8 @@ def try_entry(entry: Entry, horizon: int, dynamics: System, x0: Array) -> None:
 
     So is one of the controls alone at knot N, where there are none: a constant, and surely a mistake.
     """
-    if isinstance(entry.term, (DerivedTerm, CompiledDerivedTerm, TracedTerm)):  # users' own, perhaps not defined there
+    users = DerivedTerm, CompiledDerivedTerm, TracedTerm  # perhaps not defined there
+    if isinstance(inside(entry.term), users):
         return
     check_tangents(entry.name, entry.term, dynamics.n)
     elsewhere = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))

@@ -320,6 +320,21 @@ def test_terms_of_a_composition_share_its_controls_and_sum_up_as_one_by_one(rng,
     assert pickle.loads(pickle.dumps(ddp.Problem(system, terms[:2], [], X[0], 6))).cost(X, U) > 0.0
 
 
+def test_a_users_term_that_is_not_defined_at_the_initial_state_is_lifted():
+    class Away:
+        def value(self, x, u):
+            if x[0] < 0.1:
+                raise ValueError("too near")
+            return x[0] ** 2
+
+    plain = ddp.Problem(OWN, [ControlCost(np.ones(2), np.ones(2))], [], np.array([0.0, 5.0, 0.0]), 6, at={3: [Away()]})
+    problem = lifted(plain, augment.rates(OWN), np.zeros(2))
+    X, U = problem.dynamics.rollout(problem.x0, np.ones((6, 2))), np.ones((6, 2))
+    assert problem.values(X, U)[3] == plain.values(X[:, :3], X[:6, 3:])[3] > X[3, 0] ** 2
+    with pytest.raises(ddp.ProblemError, match=r"at\[3\]\[0\] \(Away\): value raised ValueError: too near at knot 3"):
+        problem.cost(np.zeros((7, 5)), U)
+
+
 def test_terms_of_the_same_knots_find_the_slopes_of_inputs_once(rng, monkeypatch):
     system = augment.elasticity(OWN, 10.0, 0.1, positions=np.arange(2))
 
