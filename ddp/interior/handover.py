@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ddp import starts
+from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.errors import ModelError
 from ddp.guesses import Guess
 from ddp.interior.course import TOLERANCE
@@ -227,4 +228,5 @@ def approach(descent: Descent) -> End | None:
     undefined = not np.isfinite(rows.values(iterate.X, iterate.U)).all()
     if undefined or descent.is_unbounded() or (bound and _worst(iterate, alike) > most):
         iterate.arrive(*begun)
+        iterate.know(FIRST | GAUSS_NEWTON)  # by which full-space steps are measured, and not by those of where it was
     return None

@@ -11,7 +11,7 @@ from test_full_space import noisy, point_to_point
 import ddp
 import problems
 from ddp.interior import handover
-from dynamics import ContinuousDynamics, RobotDynamics, load
+from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics, load
 from problems import arm, cartpole, pendulum, quadruped
 from problems.costs import ControlCost, StateCost
 
@@ -247,3 +247,24 @@ def test_states_that_are_imposed_lead_to_no_more_than_the_motion_of_their_contro
         cut = ddp.solve(problem, ddp.DDP(max_iterations=most), guess, throw=False)
         assert (cut.history[-1].cost, cut.history[-1].gap) == (cut.cost, pytest.approx(cut.gap(), abs=1e-9))
         assert cut.cost <= falling
+
+
+def test_what_rollouts_without_constraints_met_far_away_is_no_measure_of_steps_from_the_guess():
+    """Without the bound on the time T more of it is worth ever less: rollouts lead to -8e10 s, and go back.
+
+    From rest to rest 1 m away with the price 1 + u²/10 of a second T + 1.2 / T³ is least at T⁴ = 3.6.
+    """
+    N = 40
+
+    def step(x, u):
+        return x + x[2] / N * np.array([x[1], u[0], 0.0])
+
+    problem = ddp.Problem(
+        FunctionDynamics(step, 3, 1, dt=1.0 / N), [lambda x, u: x[2] * (1.0 + 0.1 * u[0] ** 2)], [], [0.0, 0.0, 2.0], N,
+        terminal_constraints=[ddp.Equality(lambda x, u: x[:2] - np.array([1.0, 0.0]))],
+        constraints=[ddp.Inequality(lambda x, u: x[2], lower=0.1)],
+    )  # fmt: skip
+    free = problems.free_start(problem, np.eye(3)[:, 2:])
+    alone, solution = ddp.solve(free, ddp.DDP(step="linear")), ddp.solve(free)
+    assert solution.X[-1, 2] == pytest.approx(3.6**0.25, abs=5e-4)
+    assert solution.iterations - alone.iterations == sum(not record.full_space for record in solution.history)
