@@ -12,7 +12,13 @@ from ddp.interior.course import unit
 from ddp.interior.passes import NO_WAY, swept
 
 BLENDED = 1.0, 0.5, 0.125, 0.0
-"""Shares of the exact Hessian that are tried in turn; within limits of controls alone only the first and the last."""
+"""Shares of the exact Hessian that are tried in turn; within limits of controls alone only the first and the last, for
+`FROM_AFAR` iterations."""
+
+FROM_AFAR = 40
+"""Iterations within limits of controls alone that take Gauss-Newton's steps where the exact Hessian is not positive
+definite: from afar they lead further. The default has no more of them, see `solve.PATIENCE_WITHIN`; where there are
+more they converge linearly."""
 
 SHARES = 1.0, *(1.0 - 0.5 / 3.0**k for k in range(6, 0, -1)), *BLENDED[1:]
 """These with more of nearly one: what each lacks falls to a third, as IPOPT's perturbation of Hessians does."""
@@ -33,7 +39,7 @@ STIFFER = 10.0
 
 @portable
 def second_share(served, alpha, within):
-    """Place of the share that is tried after the exact Hessian.
+    """Place of the share that is tried after the exact Hessian; ``within`` limits, see `FROM_AFAR`, Gauss-Newton's.
 
     After a full step it is nearer to that than the one that ``served`` last: shares that stay small where
     little is lacking converge linearly. After shorter steps it is half: Hessians that are positive definite by little
@@ -68,7 +74,7 @@ def first_definite(s, p):
     proving, way, again = s.done < s.proof, NO_WAY, False
     s.shift = 0.0
     if proving or not s.stiff:
-        i, second = 0, second_share(s.served, s.alpha, s.within != 0)
+        i, second = 0, second_share(s.served, s.alpha, s.within != 0 and s.done - s.fell < FROM_AFAR)
         while i <= NONE and not (proving and SHARES[i] < PROOF):
             s.blend = SHARES[i]
             way = swept(p, s.blend, 0.0, again)

@@ -191,6 +191,15 @@ def test_linear_steps_within_limits_do_not_end_while_regularisation_is_small():
     assert solution.stationarity() < 1e-6
 
 
+def test_linear_steps_within_limits_take_shares_of_the_exact_hessian_where_gauss_newtons_alone_would_be_many():
+    solution = ddp.solve(hanging(2, 1.0, 50), ddp.DDP(step="linear"))
+    shares = [record.blend for record in solution.history]
+    assert set(shares[:40]) <= {0.0, 1.0}
+    assert any(0.0 < share < 1.0 for share in shares[40:])
+    assert solution.iterations <= 200  # 378 by Gauss-Newton's alone
+    assert solution.cost == pytest.approx(248.0835, rel=1e-6)
+
+
 @pytest.mark.parametrize(("rods", "limit", "horizon"), [(4, 2.0, 50), (4, 2.0, 75)])
 def test_rollouts_go_back_where_it_costs_more_to_close_what_full_space_steps_leave_open(rods, limit, horizon):
     problem = hanging(rods, limit, horizon)
