@@ -5,9 +5,9 @@ from typing import Any
 
 from numba import types
 from numba.core import compiler, ir, typed_passes, untyped_passes
-from numba.core.compiler_machinery import register_pass
+from numba.core.compiler_machinery import PassManager, register_pass
 
-from ddp.compiling.writing import Writer
+from ddp.compiling.writing import Writer, is_counted
 
 
 def _instructions(state: Any, kind: Any) -> list[Any]:
@@ -63,6 +63,19 @@ class ArrayExpressions(typed_passes.NopythonRewrites):  # type: ignore[misc]
         return has_arrays and bool(super().run_pass(state))
 
 
+@register_pass(mutates_CFG=False, analysis_only=True)
+class Ends(typed_passes.IRLegalization):  # type: ignore[misc]
+    """numba's ends of variables' lives, for kernels with variables whose references are counted."""
+
+    _name = "ends"
+
+    def run_pass(self, state: Any) -> bool:
+        """Write where lives end; whether there was need for it."""
+        models = state.targetctx.data_model_manager
+        has_counted = any(is_counted(models, kind) for kind in set(state.typemap.values()))
+        return has_counted and bool(super().run_pass(state))
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class Writing(typed_passes.NativeLowering):  # type: ignore[misc]
     """numba's pass that writes instructions, by a writer that writes fewer."""
@@ -75,20 +88,43 @@ class Writing(typed_passes.NativeLowering):  # type: ignore[misc]
         return Writer
 
 
-def passes(state: Any) -> Any:
+class Passes(PassManager):  # type: ignore[misc]
     """numba's passes from bytecode to machine code, but for those that change nothing in a kernel.
 
-    A function without functions in it has none to inline; of what passes report, nothing is read.
+    numba's manager describes all options before each pass, and takes the compiler's lock, which is held already: 2 ms
+    of 9 that a kernel of one line takes.
     """
-    made = compiler.DefaultPassBuilder.define_nopython_pipeline(state, "kernel")
-    left = {typed_passes.AnnotateTypes, typed_passes.DumpParforDiagnostics}
-    if not any(isinstance(one, CodeType) for one in state.func_id.func.__code__.co_consts):
-        left |= {untyped_passes.InlineClosureLikes, untyped_passes.MakeFunctionToJitFunction}
-    replaced = {
-        untyped_passes.IRProcessing: Lifetimes, untyped_passes.ReconstructSSA: Versions,
-        typed_passes.PreLowerStripPhis: Joins, typed_passes.NopythonRewrites: ArrayExpressions,
-        typed_passes.NativeLowering: Writing,
-    }  # fmt: skip
-    made.passes = [(replaced.get(one, one), told) for one, told in made.passes if one not in left]
-    made.finalize()
-    return made
+
+    def __init__(self, state: Any, has_functions: bool) -> None:
+        super().__init__("kernel")
+        left = {typed_passes.AnnotateTypes, typed_passes.DumpParforDiagnostics}
+        if not has_functions:
+            left |= {untyped_passes.InlineClosureLikes, untyped_passes.MakeFunctionToJitFunction}
+        replaced = {
+            untyped_passes.IRProcessing: Lifetimes, untyped_passes.ReconstructSSA: Versions,
+            typed_passes.PreLowerStripPhis: Joins, typed_passes.NopythonRewrites: ArrayExpressions,
+            typed_passes.IRLegalization: Ends, typed_passes.NativeLowering: Writing,
+        }  # fmt: skip
+        made = compiler.DefaultPassBuilder.define_nopython_pipeline(state, "kernel")
+        self.passes = [(replaced.get(one, one), told) for one, told in made.passes if one not in left]
+        self.finalize()
+        self._made = [one() for one, _ in self.passes]
+        for one in self._made:
+            one.analysis = self._analysis
+
+    def run(self, state: Any) -> None:
+        """Run the passes, one after the other."""
+        for one in self._made:
+            one.run_pass(state)
+
+
+_passes: dict[bool, Passes] = {}
+"""Whether functions have functions in them -> the passes over them; of what passes report, nothing is read."""
+
+
+def passes(state: Any) -> Passes:
+    """The passes over a function; without functions in it, it has none to inline."""
+    has_functions = any(isinstance(one, CodeType) for one in state.func_id.func.__code__.co_consts)
+    if has_functions not in _passes:
+        _passes[has_functions] = Passes(state, has_functions)
+    return _passes[has_functions]

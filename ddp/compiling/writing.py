@@ -1,20 +1,38 @@
 """LLVM's instructions of a kernel, which numba writes without those that count references to what has no counter.
 
 numba reads each number of a tuple to find nothing to count, and forgets the tuple by a store of zeros: a quarter of
-all instructions, which LLVM removed again. It looks implementations of operators up at each use, too.
+all instructions, which LLVM removed again. It looks implementations of operators up, and reads their Python signatures,
+at each use, too, and prepares for each instruction to say where it failed.
 """
 
 import operator
 from functools import cache
 from typing import Any
 
-from numba.core import cgutils, ir, typed_passes
+from numba.core import cgutils, errors, ir, typed_passes
 
 from ddp.compiling.answers import answers
 
 
 class Writer(typed_passes.NativeLowering().lowering_class):  # type: ignore[misc]
     """Writer of a kernel's instructions: numba's, without what has no effect."""
+
+    def init(self) -> None:
+        """Begin a kernel, without operators."""
+        super().init()
+        self._operators: dict[Any, Any] = {}
+
+    def lower_block(self, block: Any) -> None:
+        """Write a block's instructions; of one that fails, say which."""
+        self.pre_block(block)
+        for inst in block.body:
+            self.loc = inst.loc
+            try:
+                self.lower_inst(inst)
+            except errors.NumbaError as reason:
+                reason.add_context(f'lowering "{inst}" at {inst.loc}')
+                raise
+        self.post_block(block)
 
     def incref(self, typ: Any, val: Any) -> None:
         """Count one reference more to a value."""
@@ -61,16 +79,19 @@ class Writer(typed_passes.NativeLowering().lowering_class):  # type: ignore[misc
             context.cast(self.builder, self.loadvar(operand.name), self.typeof(operand.name), kind)
             for operand, kind in zip(operands, signature.args, strict=True)
         ]
-        function = context.typing_context.resolve_value_type(op)
-        found = answers(context.typing_context).resolve_function_type(function, signature.args, {})
-        result = context.get_function(function, found)(self.builder, values)
+        key = op, signature.args
+        if key not in self._operators:
+            function = context.typing_context.resolve_value_type(op)
+            found = answers(context.typing_context).resolve_function_type(function, signature.args, {})
+            self._operators[key] = context.get_function(function, found)
+        result = self._operators[key](self.builder, values)
         return context.cast(self.builder, result, signature.return_type, resty)
 
     def _is_counted(self, kind: Any) -> bool:
-        return _is_counted(self.context.data_model_manager, kind)
+        return is_counted(self.context.data_model_manager, kind)
 
 
 @cache
-def _is_counted(models: Any, kind: Any) -> bool:
+def is_counted(models: Any, kind: Any) -> bool:
     """Whether values of a type have memory whose references are counted."""
     return bool(models[kind].contains_nrt_meminfo())

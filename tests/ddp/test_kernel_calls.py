@@ -11,6 +11,9 @@ import numba
 import numpy as np
 import pytest
 from numba import types
+from numba.core.errors import LoweringError
+from numba.core.runtime import _nrt_python, rtsys
+from numba.extending import intrinsic
 
 from ddp.compiling import compiled, library
 from ddp.compiling.kernel import by_types, for_constants, inline, jitted, kernel
@@ -367,3 +370,46 @@ def test_annotations_may_name_what_only_type_checkers_import():
     assert made.__wrapped__ is names["halved"]
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'hour'.*id you mean 'hours'"):
         suggesting(names["patient"])(hour=2.0)
+
+
+@kernel
+def sum_of_copies(x, count):
+    total = 0.0
+    for _ in range(count):
+        copy = x.copy()
+        copy += 1.0
+        total += copy.sum()
+    return total
+
+
+def test_arrays_that_a_kernel_makes_are_freed():
+    x = np.arange(3.0)
+    sum_of_copies(x, 1)
+    _nrt_python.memsys_enable_stats()
+    try:
+        before = rtsys.get_allocation_stats()
+        assert sum_of_copies(x, 7) == 42.0
+        after = rtsys.get_allocation_stats()
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert after.alloc - before.alloc >= 7
+    assert after.free - before.free == after.alloc - before.alloc
+
+
+@intrinsic
+def unwritten(context, x):
+    def codegen(context, builder, signature, args):
+        raise LoweringError("no such instruction")
+
+    return x(x), codegen
+
+
+@kernel
+def asks_for_unwritten(x):
+    y = 2.0 * x
+    return unwritten(y)
+
+
+def test_what_cannot_be_written_names_its_instruction_and_line():
+    with pytest.raises(LoweringError, match=r"(?s)no such instruction.*lowering .* call .*test_kernel_calls\.py"):
+        asks_for_unwritten(1.0)
