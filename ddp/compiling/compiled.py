@@ -11,6 +11,7 @@ others after a change.
 """
 
 import gc
+import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from ddp.compiling.answers import answers
 from ddp.compiling.building import Builder
 from ddp.compiling.interrupts import uninterrupted
 from ddp.compiling.obtaining import key_of, making, obtain
+from ddp.errors import ProblemError, said
 
 
 @contextmanager
@@ -154,6 +156,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     """Level of LLVM's optimisation."""
 
     def __init__(self, py_func: Any, targetoptions: Any = None, builder: type[Builder] = Builder) -> None:
+        if not isinstance(py_func, FunctionType) or inspect.isgeneratorfunction(py_func):
+            given = getattr(py_func, "__name__", said(py_func))
+            raise ProblemError(f"kernel: expected a plain function, without yield, got {given}")
         options = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         super().__init__(unannotated(py_func), targetoptions={**options, **(targetoptions or {})})
         update_wrapper(self, py_func)

@@ -65,8 +65,8 @@ def for_constants(function: Callable[..., Any] | None = None, *, but: tuple[str,
 
 
 def is_compilable(function: Any) -> bool:
-    """Whether it is a plain function, or one that numba knows already."""
-    return isinstance(function, FunctionType) or is_jitted(function)
+    """Whether it is a plain function, no generator, or one that numba knows already."""
+    return is_jitted(function) or (isinstance(function, FunctionType) and not inspect.isgeneratorfunction(function))
 
 
 def jitted(function: Callable[..., Any]) -> Any:

@@ -17,7 +17,8 @@ from numba.extending import intrinsic
 
 from ddp.compiling import compiled, library
 from ddp.compiling.kernel import by_types, for_constants, inline, jitted, kernel
-from ddp.errors import suggesting
+from ddp.costs.jitted import JittedTerm
+from ddp.errors import ProblemError, suggesting
 
 
 class Tree(NamedTuple):
@@ -413,3 +414,16 @@ def asks_for_unwritten(x):
 def test_what_cannot_be_written_names_its_instruction_and_line():
     with pytest.raises(LoweringError, match=r"(?s)no such instruction.*lowering .* call .*test_kernel_calls\.py"):
         asks_for_unwritten(1.0)
+
+
+def test_what_is_no_plain_function_is_no_kernel():
+    """A generator would end the process when it is called."""
+
+    def counted(x, u):
+        yield x
+
+    for given, name in ((counted, "counted"), (len, "len"), (3, "3")):
+        with pytest.raises(ProblemError, match=f"kernel: expected a plain function, without yield, got {name}"):
+            kernel(given)
+    with pytest.raises(ProblemError, match="value: expected a function of x and u that numba can compile, got"):
+        JittedTerm(counted)
