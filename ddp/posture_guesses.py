@@ -7,7 +7,9 @@ the end are postures that a motion may end in; random y, always the same ones, l
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +19,6 @@ from ddp.constraints.unreachable import Knot
 from ddp.costs.batch import varying
 from ddp.costs.bound import GAUSS_NEWTON
 from ddp.costs.cost_table import Table, expand_matrices
-from ddp.derivatives import Derivatives
 from ddp.guesses import Motion, Start
 from ddp.machine.recycled import recycled
 from ddp.problem import Problem
@@ -64,13 +65,13 @@ way, each half of the one before."""
 class Way(NamedTuple):
     """A straight way to an end: its states X (N+1, nx), controls U (N, nu) that nearly follow it, and what it costs.
 
-    K (N, nu, n): gains that keep to it.
+    kept: adds gains that keep to it.
     """
 
     X: Array
     U: Array
-    K: Array
     cost: float
+    kept: Callable[[], Motion]
 
 
 class _Steps(NamedTuple):
@@ -96,29 +97,31 @@ def _transposed(matrices: Array) -> Array:
     return matrices.swapaxes(-1, -2)
 
 
-def _step(problem: Problem, costs: Derivatives) -> tuple[Array, Array, Array]:
-    """A, C and J (n+1, n+1) of the first step about rest at x0, with the mean of running costs; costs: memory."""
-    d, N, n = problem.dynamics, problem.horizon, problem.dynamics.n
-    x, u = problem.x0[None], d.nominal_control(problem.x0)[None]
-    made = Expansion(costs.A[:1], costs.B[:1], costs.record[:1])
+def _steps(problems: Sequence[Problem]) -> _Steps:
+    """The first step of each problem about rest at x0, with the mean of running costs."""
+    d, N, n, M = problems[0].dynamics, problems[0].horizon, problems[0].dynamics.n, len(problems)
+    x, u = np.array([one.x0 for one in problems]), np.array([d.nominal_control(one.x0) for one in problems])
+    made, costs, nz = Expansion.of(d, M, np.zeros), problems[0].allocate(np.zeros), n + d.nu
     d.expand(x, u, made)
-    problem.objective.expand(x.repeat(N + 1, axis=0), u.repeat(N + 1, axis=0), costs, 0, N)
-    H, z = costs.lzz[:N].mean(axis=0), costs.lz[:N].mean(axis=0)  # of separable knots it is zero, and kept elsewhere
-    H[range(n + d.nu), range(n + d.nu)] += costs.diagonal[:N].mean(axis=0)
-    sizes, axes = np.linalg.eigh(H[n:, n:])
-    free, moves = np.abs(sizes) <= FREE * np.abs(sizes).max(), made.B[0] @ axes
-    noise = moves / np.where(free, np.inf, sizes)
-    A, C, J = np.eye(n + 1), np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1))
-    A[:n, :n], A[:n, n] = made.A[0], d.difference(x, d.step(x, u))[0] - noise @ (axes.T @ z[n:])
-    C[:n, :n], J[:n, :n] = noise @ moves.T, H[:n, :n]
-    J[:n, n] = J[n, :n] = z[:n]
-    return A, C, J
+    H, z = np.empty((M, nz, nz)), np.empty((M, nz))
+    for i, one in enumerate(problems):
+        one.objective.expand(x[i : i + 1].repeat(N + 1, axis=0), u[i : i + 1].repeat(N + 1, axis=0), costs, 0, N)
+        H[i], z[i] = costs.lzz[:N].mean(axis=0), costs.lz[:N].mean(axis=0)  # H of separable knots: zero, kept elsewhere
+        H[i].reshape(-1)[:: nz + 1] += costs.diagonal[:N].mean(axis=0)
+    sizes, axes = np.linalg.eigh(H[:, n:, n:])
+    free, moves = np.abs(sizes) <= FREE * np.abs(sizes).max(axis=1, keepdims=True), made.B @ axes
+    noise = moves / np.where(free, np.inf, sizes)[:, None]
+    A, C, J = np.tile(np.eye(n + 1), (M, 1, 1)), np.zeros((M, n + 1, n + 1)), np.zeros((M, n + 1, n + 1))
+    drift = noise @ (_transposed(axes) @ z[:, n:, None])
+    A[:, :n, :n], A[:, :n, n] = made.A, d.difference(x, d.step(x, u)) - drift[:, :, 0]
+    C[:, :n, :n], J[:, :n, :n] = noise @ _transposed(moves), H[:, :n, :n]
+    J[:, :n, n] = J[:, n, :n] = z[:, :n]
+    return _Steps(A, C, J)
 
 
 def _arrival(problems: Sequence[Problem]) -> tuple[Array, Array]:
     """m (M, 1, n) and L (M, n, n) of arrival costs."""
-    costs, steps = problems[0].allocate(np.zeros), None
-    step = _Steps(*map(np.array, zip(*(_step(one, costs) for one in problems), strict=True)))
+    step, steps = _steps(problems), None
     N, n = problems[0].horizon, problems[0].dynamics.n
     while N:
         if N % 2:
@@ -191,10 +194,10 @@ class Ends:
     def least(self, Y: Array, steps: int) -> tuple[Array, Array]:
         """Minima near Y: their estimates (M, S) and y (M, S, n)."""
         Y, (f, g, H) = Y.copy(), self._expanded(Y)
-        damping, diagonal = np.full((*f.shape, 1), DAMPED), np.arange(Y.shape[2])
+        damping = np.full((*f.shape, 1), DAMPED)
         for _ in range(steps):
             damped = H.copy()
-            damped[:, :, diagonal, diagonal] *= 1.0 + damping
+            damped.reshape(*f.shape, -1)[:, :, :: Y.shape[2] + 1] *= 1.0 + damping
             tried = Y - np.linalg.solve(damped, g[..., None])[..., 0]
             found = self._expanded(tried)
             better = (found[0] < f)[..., None]
@@ -219,46 +222,61 @@ class Ends:
 
 def _different(f: Array, Y: Array, most: int) -> list[int]:
     """Rows of Y (S, n) that are not the same ones, those of the least f (S,) first."""
-    apart = ((Y[:, None] - Y) ** 2).sum(axis=2) > APART**2 * (Y * Y).sum(axis=1)
     chosen, left = list[int](), np.ones(len(f), dtype=bool)
     for i in np.argsort(f, kind="stable").tolist():
         if left[i] and len(chosen) < most:
             chosen.append(i)
-            left &= apart[:, i]
+            left &= ((Y - Y[i]) ** 2).sum(axis=1) > APART**2 * (Y[i] * Y[i]).sum()
     return chosen
 
 
-def straight(problem: Problem, ends: Array, every: int = 1) -> list[Way]:
-    """Straight ways to ends (M, nx), at rest at both ends of the way, with controls and gains that keep to them.
+def straight(problems: Sequence[Problem], ends: Array, every: int = 1) -> list[Way]:
+    """Straight ways of problems to ends (M, nx), at rest at both ends of the way, with controls that keep to them.
 
     every: so many knots have the same controls and gains.
     """
-    d, N, M = problem.dynamics, problem.horizon, len(ends)
+    d, N, M = problems[0].dynamics, problems[0].horizon, len(problems)
+    x0, lower, upper = (np.array([getattr(one, name) for one in problems]) for name in ("x0", "lower", "upper"))
     time = np.linspace(0.0, 1.0, N + 1)[:, None]
     ahead, h = time**3 * (10.0 - 15.0 * time + 6.0 * time**2), d.n // 2
-    way = d.difference(np.tile(problem.x0, (M, 1)), ends)
+    way = d.difference(x0, ends)
     robot = ability(d, "turn") is not None  # whose states are positions and velocities
     if robot:
         way[:, h:] = 0.0
     dX = (ahead * way[:, None]).reshape(-1, d.n)
-    X = d.integrate(np.tile(problem.x0, (len(dX), 1)), dX).reshape(M, N + 1, d.nx)
+    X = d.integrate(x0.repeat(N + 1, axis=0), dX).reshape(M, N + 1, d.nx)
     if robot:
         X[:, :, d.nx - h :] = np.gradient(ahead[:, 0])[:, None] / d.dt * way[:, None, :h]
-        X[:, 0] = problem.x0
+        X[:, 0] = x0
     at, after = (np.ascontiguousarray(X[:, i : N + i : every]).reshape(-1, d.nx) for i in (0, 1))
-    U, K = np.ascontiguousarray(d.nominal_control(at)), np.zeros((len(at), d.nu, d.n))
+    rest = np.ascontiguousarray(d.nominal_control(at))
     if robot:
-        made = Expansion.of(d, len(U), recycled)
-        d.expand(at, U, made)
-        missed, sizes = d.difference(d.step(at, U), after), np.linalg.norm(made.B, axis=1)
+        made = Expansion.of(d, len(at), recycled)
+        d.expand(at, rest, made)
+        missed, sizes = d.difference(d.step(at, rest), after)[:, :, None], np.sqrt((made.B * made.B).sum(axis=1))
         units = np.where(sizes > 0.0, sizes, 1.0)[:, :, None]  # of which controls move states equally far
         back = _transposed(made.B) / units
-        sought = back @ np.concatenate([missed[:, :, None], -made.A], axis=2)
-        found = np.linalg.solve(back @ _transposed(back) + IDLE * np.eye(d.nu), sought) / units
-        U, K = U + found[:, :, 0], found[:, :, 1:]
-    U, K = (part.reshape(M, -1, *part.shape[1:]).repeat(every, axis=1)[:, :N] for part in (U, K))
-    U = np.clip(U, problem.lower, problem.upper)
-    return [Way(x, u, k, problem.total(x, u) + problem.paid(x, u)) for x, u, k in zip(X, U, K, strict=True)]
+        square = back @ _transposed(back) + IDLE * np.eye(d.nu)
+
+    def found(own: slice, gains: bool) -> Array:
+        """Controls of some knots and, if wanted, the gains behind them: (., nu, 1 + n)."""
+        if not robot:
+            return np.concatenate([rest[own, :, None], np.zeros((len(rest[own]), d.nu, d.n))], axis=2)
+        sought = back[own] @ (np.concatenate([missed[own], -made.A[own]], axis=2) if gains else missed[own])
+        controls = np.linalg.solve(square[own], sought) / units[own]
+        controls[:, :, 0] += rest[own]
+        return controls
+
+    def kept(i: int) -> Motion:
+        """Way i with its gains."""
+        few = len(at) // M
+        both = found(slice(i * few, (i + 1) * few), True).repeat(every, axis=0)[:N]
+        return Motion(X[i], np.clip(both[:, :, 0], lower[i], upper[i]), both[:, :, 1:])
+
+    U = found(slice(None), False)[:, :, 0].reshape(M, -1, d.nu).repeat(every, axis=1)[:, :N]
+    U = np.clip(U, lower, upper)
+    costs = [one.total(x, u) + one.paid(x, u) for one, x, u in zip(problems, X, U, strict=True)]
+    return [Way(X[i], U[i], costs[i], partial(kept, i)) for i in range(M)]
 
 
 def second_starts(problems: Sequence[Problem], motions: Sequence[Motion | Solution]) -> list[Start]:
@@ -320,10 +338,13 @@ def _by_ways(problems: Sequence[Problem]) -> list[Start]:
     starts: list[Start] = []
     try:
         with np.errstate(all="ignore"):
-            for one, ends in zip(problems, Ends(*problems).found(TRIED), strict=True):
-                ways = straight(one, ends, EVERY)
-                way = ways[int(np.nanargmin([way.cost for way in ways]))]
-                starts.append(around(one, way) if one.constrained else Motion(way.X, way.U, way.K))
+            ends = Ends(*problems).found(TRIED)
+            each = [one for one, own in zip(problems, ends, strict=True) for _ in own]
+            ways = iter(straight(each, np.concatenate(ends), EVERY))
+            for one, own in zip(problems, ends, strict=True):
+                few = list(islice(ways, len(own)))
+                way = few[int(np.nanargmin([way.cost for way in few]))].kept()
+                starts.append(around(one, way) if one.constrained else way)
             return starts
     except Exception:  # a user's own code fails at states that no solve has come to
         logger.debug("no second start for %d problems", len(problems), exc_info=True)
@@ -338,21 +359,23 @@ def own_guesses(problem: Problem, count: int) -> list[Start]:
     d, random = problem.dynamics, np.random.default_rng(0)
     try:
         with np.errstate(all="ignore"):
-            known = [way for way in straight(problem, Ends(problem).found()[0]) if np.isfinite(way.cost)]
+            ends = Ends(problem).found()[0]
+            known = [way for way in straight([problem] * len(ends), ends) if np.isfinite(way.cost)]
             found = sorted(known, key=lambda way: way.cost)
             most = found[0].cost + (DEAR - 1.0) * abs(found[0].cost)
             good = np.array([way.X[-1] for way in found if way.cost <= most])
             x0 = np.tile(problem.x0, (max(count, len(good)), 1))
             spread = np.sqrt(3.0 * (d.difference(x0[: len(good)], good) ** 2).mean(axis=0))
-            others = straight(problem, d.integrate(x0, spread * random.uniform(-1.0, 1.0, (len(x0), d.n))))
+            ends = d.integrate(x0, spread * random.uniform(-1.0, 1.0, (len(x0), d.n)))
+            others = straight([problem] * len(ends), ends)
             ways = [way for way in (*found[:BEST], *others) if np.isfinite(way.cost)][: count - 1]
-            return [None, *(around(problem, way) for way in ways)]
+            return [None, *(around(problem, way.kept()) for way in ways)]
     except Exception:  # as in `_by_ways`
         logger.debug("no guesses of a problem's own", exc_info=True)
         return [None]
 
 
-def around(problem: Problem, way: Way) -> tuple[Array, Array]:
+def around(problem: Problem, way: Motion) -> tuple[Array, Array]:
     """A way that goes around what it violates, if it is known how; else itself."""
     violated = problem.constrained and problem.violation(way.X, way.U) > 0.0
     other = detour(problem, way.X[-1])[0] if violated else None

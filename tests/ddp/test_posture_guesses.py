@@ -8,7 +8,6 @@ import pytest
 
 import ddp
 from ddp import posture_guesses
-from ddp.guesses import Motion
 from ddp.posture_guesses import Ends, own_guesses, straight
 from ddp.starts import begun, start_policy
 from dynamics import FunctionDynamics, RobotDynamics, load
@@ -82,7 +81,7 @@ def test_minima_of_estimates_reach_the_target_in_different_postures():
 def test_straight_ways_are_motions_that_rest_at_both_ends():
     """But for errors of a step."""
     problem = reach()
-    (way,) = straight(problem, Ends(problem).found()[0][:1])
+    (way,) = straight([problem], Ends(problem).found()[0][:1])
     gaps = problem.dynamics.difference(way.X[1:], problem.dynamics.step(way.X[:-1], way.U))
     assert np.abs(gaps[:, 6:]).max() < 1e-3
     assert np.abs(gaps[:, :6]).max() < 0.02 * np.abs(np.diff(way.X[:, :6], axis=0)).max() + 2e-3
@@ -95,10 +94,22 @@ def test_ends_are_the_same_whichever_other_problems_are_searched_at_once():
         np.testing.assert_array_equal(found, Ends(one).found()[0])
 
 
+def test_straight_ways_are_the_same_whichever_others_are_made_at_once():
+    problems = [reach(), reach((0.5, -1.0, 2.0, 0.0, 1.0, 0.0)), replace(reach(), control_limits=(-1.0, 1.0))]
+    ends = np.array([Ends(one).found(1)[0][0] for one in problems])
+    for i, way in enumerate(straight(problems, ends, 4)):
+        (alone,) = straight(problems[i : i + 1], ends[i : i + 1], 4)
+        assert way.cost == alone.cost
+        np.testing.assert_array_equal(way.U, alone.U)
+        for found, expected in zip(vars(way.kept()).values(), vars(alone.kept()).values(), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        np.testing.assert_allclose(way.kept().U, way.U, rtol=0, atol=1e-9 * np.abs(way.U).max())
+
+
 def test_gains_of_straight_ways_keep_to_them():
     problem = reach()
-    for way in straight(problem, Ends(problem).found(2)[0], 4):
-        kept, alone = (start_policy(problem, guess) for guess in (Motion(way.X, way.U, way.K), way.U))
+    for way in straight([problem, problem], Ends(problem).found(2)[0], 4):
+        kept, alone = (start_policy(problem, guess) for guess in (way.kept(), way.U))
         kept, alone = (np.abs(begun(problem, policy).X - way.X)[:, :6].max() for policy in (kept, alone))
         assert kept < 0.5 * alone
 
@@ -108,7 +119,8 @@ def test_straight_ways_are_the_same_in_other_units_of_controls(unit):
     plain = reach()
     ends, robot = Ends(plain).found(1)[0], plain.dynamics.robot
     other = ddp.Problem(RobotDynamics(robot, plain.dynamics.dt, unit * np.eye(6)), [], [], plain.x0, plain.horizon)
-    (way,), (found,) = straight(replace(plain, running=[], terminal=[]), ends), straight(other, ends)
+    plain = replace(plain, running=[], terminal=[])
+    way, found = (straight([problem], ends)[0].kept() for problem in (plain, other))
     assert np.array_equal(found.X, way.X)
     np.testing.assert_allclose(unit * found.U, way.U, rtol=0, atol=1e-9 * np.abs(way.U).max())
     np.testing.assert_allclose(unit * found.K, way.K, rtol=0, atol=1e-9 * np.abs(way.K).max())
@@ -176,7 +188,7 @@ def test_own_guesses_go_around_obstacles():
     at = arm._pose(robot, "tool0", 0.5 * (free.x0[:6] + end[:6])).translation
     problem = replace(free, constraints=[SphereClearance(robot, "tool0", 0.01, [Sphere(at, 0.06)])])
     X, _ = own_guesses(problem, 2)[1]
-    (way,) = straight(problem, X[-1:])
+    (way,) = straight([problem], X[-1:])
     assert problem.violation(way.X, way.U) > 0.01
     assert problem.violation(X, way.U) < 1e-5
     assert ddp.solve_best(problem, 3, executor=1).best.violation < 1e-6
@@ -208,9 +220,10 @@ def test_own_guesses_are_as_many_where_costs_are_negative(place, gain):
 
 
 def test_ends_without_a_cost_do_not_hide_the_others(monkeypatch):
-    first, *others = straight(reach(), Ends(reach()).found()[0])
+    ends = Ends(reach()).found()[0]
+    first, *others = straight([reach()] * len(ends), ends)
     found = [first._replace(cost=np.nan), *others]
-    monkeypatch.setattr("ddp.posture_guesses.straight", lambda problem, ends: found)
+    monkeypatch.setattr("ddp.posture_guesses.straight", lambda problems, ends: found)
     assert len(own_guesses(reach(), 4)) == 4
 
 
