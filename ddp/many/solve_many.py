@@ -200,7 +200,7 @@ def _bytes(count: int) -> str:
 def _shard(shard: Any, into: Any) -> tuple[int, int] | None:
     if shard is None:
         return None
-    if not isinstance(shard, tuple) or len(shard) != 2:
+    if not isinstance(shard, (tuple, list)) or len(shard) != 2:
         raise ProblemError(f"shard: expected a pair (number, count), got {said(shard)}")
     number, count = integer("shard[0]", shard[0], 0), integer("shard[1]", shard[1], 1)
     if not 1 <= number <= count:

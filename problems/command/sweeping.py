@@ -67,6 +67,7 @@ def sweep(plan: str, shard: str | None, into: str | None, quiet: bool, as_json: 
             raise ProblemError(f"over.{name}: expected {given['samples']} samples, {told}")
     if given["start"] is not None:
         one_of("start", given["start"], ("neighbours", "own guess"))
+    instance("verify", given["verify"], (bool, type(None)), "true or false")
     start = None if given["start"] == "own guess" else given["start"]
     processes = None if given["processes"] is None else integer("processes", given["processes"], 1)
     solutions = solve_many(
@@ -141,7 +142,9 @@ def _sampled(problem: Problem, name: str, way: Any, samples: Any, rng: np.random
         try:
             return np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError) as reason:
-            raise ProblemError(f"{field}.{kind}: expected numbers, one sample a row: {reason}") from None
+            sizes = {len(row) if isinstance(row, list) else 1 for row in (value if isinstance(value, list) else ())}
+            told = f"rows have {' or '.join(map(str, sorted(sizes)))} of them" if len(sizes) > 1 else reason
+            raise ProblemError(f"{field}.{kind}: expected numbers, one sample a row: {told}") from None
     if samples is None:
         raise ProblemError(f"samples: expected how many {field}.{kind} is to draw, got none")
     count = integer("samples", samples, 1)

@@ -287,6 +287,8 @@ def shut(pool):
     ({"verify": True}, "verify: expected together with start='neighbours'"),
     ({"progress": 3}, "progress: expected True, False or a function"),
     ({"shard": (1, 2)}, "shard: expected together with into"),
+    ({"shard": [1, 2]}, "shard: expected together with into"),
+    ({"shard": [1, 2, 3]}, r"shard: expected a pair \(number, count\), got \[1, 2, 3\]"),
     ({"shard": (3, 2), "into": "a.zarr"}, "shard: expected a number of 1 to 2"),
     ({"shard": (0, 2), "into": "a.zarr"}, "shard: expected a number of 1 to 2"),
 ])  # fmt: skip

@@ -76,6 +76,8 @@ def test_samples_are_what_the_plan_says(plan, tmp_path):
     (("horizon = 30", "horizons = 30"), "parameters: pendulum/swing-up has no 'horizons'"),
     (("normal = 0.2", "shift = 0.2"), "over.x0.shift: expected a pose"),
     (("normal = 0.2", "values = ['a']"), "over.x0.values: expected numbers, one sample a row"),
+    (("normal = 0.2", "values = [[0.1, 0.2], [0.1]]"), "one sample a row: rows have 1 or 2 of them"),
+    (("seed = 3", "verify = 'yes'"), "verify: expected true or false, got 'yes'"),
     (("normal = 0.2", "values = [[0.1, 0.2]]"), "over.x0: expected 40 samples, as many as the plan says, got 1"),
     (("times = [0.9, 1.1]", "times = [1.1, 0.9]"), "over.masses.times: expected the lower number first"),
     (("times = [0.9, 1.1]", "times = [0.9, true]"), "over.masses.times[1]: expected a number or a text, got true"),
