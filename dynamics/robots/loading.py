@@ -188,6 +188,7 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
     if document.tag == "robot":
         urdf.check(document, where)
         urdf.without_spaces(document)
+        urdf.name_apart_from_the_world(document)
         source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
         reader, given = pin.buildModelFromXML, source.urdf
     elif document.tag == "sdf":

@@ -24,6 +24,9 @@ from ddp.errors import ModelError, nearest
 from dynamics.robots.libraries import pin
 from dynamics.robots.omissions import Omissions, listed
 
+WORLD = "universe"
+"""Name of Pinocchio's joint and frame of the world."""
+
 LONGEST = 500
 """Links one behind another: the native parser recurses and dies of some 3000; public robots have 40."""
 
@@ -132,6 +135,16 @@ def without_spaces(robot: Element) -> None:
         for attribute in _NUMBERS.get(part.tag, {}):
             if part.get(attribute) is not None:
                 part.set(attribute, " ".join(part.get(attribute, "").split()))
+
+
+def name_apart_from_the_world(robot: Element) -> None:
+    """Rename a fixed joint "universe", in place: the native parser would put its link, massless, on the world."""
+    joints = {joint.get("name", ""): joint for joint in robot.findall("joint")}
+    name = WORLD
+    while name in joints:
+        name += "_joint"
+    if WORLD in joints and joints[WORLD].get("type") == "fixed":
+        joints[WORLD].set("name", name)
 
 
 def _refuse_xacro(robot: Element, parts: list[Element], where: str) -> None:

@@ -72,6 +72,16 @@ def test_plates_rods_points_and_rounding_are_bodies(tip, caplog):
     assert caplog.text == ""
 
 
+def test_a_fixed_joint_that_is_called_as_the_world_carries_its_link(rng):
+    text = arm("mounted", UPPER, "fixed")
+    usual, renamed = dynamics.load(text), dynamics.load(text.replace("wrist", "universe"))
+    q = usual.random_configuration(rng)
+    torques = [dynamics.inverse_dynamics(robot, q, np.ones(1), np.ones(1)) for robot in (usual, renamed)]
+    np.testing.assert_array_equal(*torques)
+    places = [dynamics.frame_placement(robot, q, "tip") for robot in (usual, renamed)]
+    np.testing.assert_array_equal(*places)
+
+
 @pytest.mark.parametrize("shape", ["", "<visual><geometry><box size='1 1 1'/></geometry></visual>"])
 @pytest.mark.parametrize("fixed", ["", inertial()])
 def test_a_link_with_a_shape_moves_without_mass_in_one_warning_that_names_it(shape, fixed, caplog):
