@@ -38,6 +38,16 @@ def test_a_saved_solution_finds_the_file_of_its_robot_from_another_folder(tmp_pa
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.parametrize("option", ["--save", "--checkpoint", "--html", "--plot"])
+def test_files_in_a_folder_that_has_been_removed_are_refused(tmp_path, monkeypatch, option):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    name = {"--html": "swing.html", "--plot": "swing.png"}.get(option, "swing.npz")
+    fails_with(mayne("solve", SMALL, option, name), 2, f"{option}: cannot write '{name}': No such file or directory")
+
+
 def test_the_page_of_another_robot_shows_the_path_of_its_tool(tmp_path):
     page = tmp_path / "reach.html"
     result = mayne("solve", "arm/reach", "--robot", "xarm7", "--horizon", 20, "--html", page)

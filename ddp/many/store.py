@@ -107,7 +107,10 @@ class Store:
 
     def _check_room(self) -> None:
         """Raise ProblemError if the disk is too small."""
-        folder = self.path.absolute().parent
+        try:
+            folder = self.path.absolute().parent
+        except OSError as reason:  # of a working folder that has been removed
+            raise ProblemError(f"into: cannot write {shown(self.path)}: {reason.strerror}") from None
         if not folder.is_dir():
             raise ProblemError(f"into: cannot write {shown(self.path)}: there is no folder {shown(folder)}")
         needed, free = self._count * self._kind.itemsize, shutil.disk_usage(folder).free

@@ -31,7 +31,7 @@ def read_bytes(path: Path, where: str) -> bytes:
                 raise ModelError(f"{where}: expected a file, got a device, a pipe or a socket")
             contents = file.read(LARGEST + 1)
     except FileNotFoundError:
-        seen = "" if path.is_absolute() else f" in {path.parent.absolute()}"
+        seen = "" if path.is_absolute() else f" in {absolute(path.parent, where)}"
         if path.parts and path.parts[0].endswith(":"):  # of https://...
             seen = ": addresses are not fetched, download it with its meshes and give its path"
         raise ModelError(f"{where}: no such file{seen}") from None
@@ -44,6 +44,14 @@ def read_bytes(path: Path, where: str) -> bytes:
     if len(contents) > LARGEST:
         raise ModelError(f"{where}: expected at most {LARGEST // 2**20} MB, got more")
     return contents
+
+
+def absolute(path: Path, where: str) -> Path:
+    """A path from the root on; ModelError if it begins in a working folder that has been removed."""
+    try:
+        return path.absolute()
+    except OSError:
+        raise ModelError(f"{where}: expected an absolute path, the working folder has been removed") from None
 
 
 def mode(path: Path) -> int | None:

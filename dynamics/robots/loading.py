@@ -168,7 +168,7 @@ def read_file(path: Path, root: str | None, packages: tuple[str, ...] = ()) -> F
     expected = {".urdf": "robot", ".xml": "mujoco", ".mjcf": "mujoco", ".sdf": "sdf"}[suffix]
     if document.tag != expected:
         raise ModelError(f"{where}: expected a <{expected}> element at the top, got <{document.tag}>")
-    path = path.absolute()  # meshes are read when they are drawn, in whatever working folder
+    path = inspection.absolute(path, where)  # meshes are read when they are drawn, in whatever working folder
     source = Source(str(path), packages or tuple(map(str, path.parents)))
     return _read(document, inspection.decoded(text, where), where, root, source)
 

@@ -38,7 +38,11 @@ def check_file(option: str, path: str, suffixes: Sequence[str] = ()) -> None:
         as_path_of(".npz", path, option)
     if target.exists() and not os.access(target, os.W_OK):
         raise ProblemError(f"{option}: {path!r} cannot be written, permission is denied")
-    _check_room(option, os.path.dirname(os.path.realpath(target)))
+    try:
+        folder = os.path.dirname(os.path.realpath(target))
+    except OSError as reason:  # of a working folder that has been removed
+        raise ProblemError(f"{option}: cannot write {path!r}: {reason.strerror}") from None
+    _check_room(option, folder)
 
 
 def check_folder(option: str, path: str) -> None:

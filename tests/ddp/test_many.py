@@ -347,6 +347,8 @@ def test_processes_that_cannot_be_started_are_told_or_done_without(problem, over
         ddp.solve_many(problem, over, executor=2)
     with pytest.raises(ddp.ProblemError, match=r"^workers: cannot start 2 processes: No such file or directory"):
         ddp.solve(problem, workers="processes:2")
+    with pytest.raises(ddp.ProblemError, match=r"^into: cannot write store: No such file or directory"):
+        ddp.solve_many(problem, over, into="store")
     monkeypatch.setattr(driver, "WORTHWHILE", 1e-6)
     monkeypatch.setattr(driver, "cores", lambda: 2)
     many = ddp.solve_many(problem, over, start="neighbours", verify=False)

@@ -352,6 +352,16 @@ def test_no_file_ends_the_process_or_waits_for_ever(tmp_path):
         assert expected in said
 
 
+@pytest.mark.parametrize("path", ["arm.urdf", "../arm.urdf"])
+def test_a_file_is_not_looked_for_where_no_folder_is_any_more(tmp_path, monkeypatch, path):
+    (tmp_path / "arm.urdf").write_text(arm())
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ModelError, match=rf"^robot file '{path}': .* the working folder has been removed"):
+        dynamics.load(path)
+
+
 @pytest.mark.parametrize("source", ["x" * 5000, "a\0b.urdf", "a\0b", ""])
 def test_names_that_no_file_can_have_are_refused(source):
     with pytest.raises(ModelError):
