@@ -17,7 +17,7 @@ from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import World
 from problems.play.policies import Motors
 from problems.play.receding import Replanned
-from problems.play.simulation import has_fallen, system_of, weight_of, world_of
+from problems.play.simulation import control_step, has_fallen, system_of, weight_of, world_of
 from problems.walking.controller import Walking
 from problems.walking.windows import as_command
 
@@ -101,7 +101,8 @@ class Driven:
         instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
         self.planner, self.system = planner, system_of(planner.system, "planner")
         self.robot = self.system.robot
-        self._every, self._step = positive("every", every), 1.0 / positive("rate", rate)
+        self._every = positive("every", every)
+        self._step = control_step(rate, max(self._every, SLICE))
         friction, softness = positive("friction", friction), positive("softness", softness)
         self._world = world_of(self.system, planner.x0, friction, softness, self._step)
         self._substeps = round(self._step / self._world.model.opt.timestep)
@@ -249,19 +250,19 @@ class Driven:
         """
         if duration != np.inf:
             duration = at_least_zero("duration", duration)
-        slices, clock = 0, _Clock()
-        while slices * SLICE < duration:
+        slices, clock, lasting = 0, _Clock(), self._step * max(1, round(SLICE / self._step))
+        while slices * lasting < duration:
             if not person.watching:
                 time.sleep(SLICE)
-                clock.begin(slices * SLICE)
+                clock.begin(slices * lasting)
                 continue
             self._heed(person)
-            self.advance(SLICE)
+            self.advance(lasting)
             slices += 1
             arrow = self.arrow
             drawn = None if arrow is None else (arrow[0], arrow[0] + arrow[1] / self.stiffness)
             person.show(self.q, self._told(arrow, clock.pace), drawn, self.target)
-            clock.wait(slices * SLICE)
+            clock.wait(slices * lasting)
 
     def _heed(self, person: Person) -> None:
         kicks, again = person.asked()

@@ -34,6 +34,7 @@ from problems.play.simulation import (
     Setting,
     Touching,
     at_limits,
+    control_step,
     feet_of,
     lasting,
     played,
@@ -130,8 +131,8 @@ def simulate_receding(
         raise ProblemError(f"vary: expected a function of time for a RecedingHorizon, or none, got {said(vary)}")
     if not isinstance(planner, Walking) and (callable(command) or np.any(_rows(command))):
         raise ProblemError("command: expected none, it is what gaits walk by")
-    period, step = positive("every", every), 1.0 / positive("rate", rate)
-    count = max(1, round(positive("duration", duration) / step))
+    period, step = positive("every", every), control_step(rate, positive("duration", duration))
+    count = max(1, round(duration / step))
     affordable("duration", duration, 4 * count * (system.nx + system.nu))
     if pushes is not None and not isinstance(pushes, Mapping):
         raise ProblemError(f"pushes: expected a mapping from times to velocities, got {said(pushes)}")

@@ -167,7 +167,7 @@ def simulate(
     problem, system = _problem(solution)
     check_rigid(system.robot)
     kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
-    every, spread = 1.0 / positive("rate", rate), at_least_zero("noise", noise)
+    spread = at_least_zero("noise", noise)
     if kick is not None and not system.robot.is_floating:
         fixed = f"push: expected none, the base of {system.robot.name} is fixed"
         raise ProblemError(f"{fixed}; to push it elsewhere, ask solution.policy in a loop of your own")
@@ -183,6 +183,7 @@ def simulate(
         known = ", ".join(POLICIES)
         raise ProblemError(f"policy: expected one of {known}, or a function of t and x, got {said(policy)}")
     plan = solution.policy
+    every = control_step(rate, plan.duration)
     lasting("delay", late, plan.duration)
     controller = policy if callable(policy) else named(solution, policy)
     limits = controller
@@ -388,6 +389,14 @@ def pushed(push: ArrayLike | None, field: str = "push") -> Array | None:
     if len(given) not in (2, 3):
         raise ProblemError(f"{field}: expected one number, or two or three, got {len(given)}")
     return np.concatenate([given, np.zeros(3 - len(given))])
+
+
+def control_step(rate: float, duration: float) -> float:
+    """Time of a control [s] at a rate [Hz]; ProblemError where that is longer than what it is a part of [s]."""
+    step = 1.0 / positive("rate", rate)
+    if step > (1.0 + 1e-9) * duration:
+        raise ProblemError(f"rate: expected at least {1.0 / duration:g} Hz, a control in {duration:g} s, got {rate:g}")
+    return step
 
 
 def lasting(field: str, value: float, duration: float) -> None:

@@ -123,6 +123,13 @@ def test_nothing_moves_while_nobody_watches(walking):
     assert len(person.shown) == 1
 
 
+def test_controls_that_last_longer_than_a_look_take_the_time_that_is_asked_for(walking):
+    driven, person = problems.Driven(walking, rate=30.0), Person()
+    driven.play(person, 0.1)
+    assert driven.t == pytest.approx(0.1)
+    assert len(person.shown) == 3
+
+
 def test_weights_of_a_gait_change_the_next_plans_and_come_back(walking):
     driven, before = problems.Driven(walking), walking.windows.terms.weights
     assert driven.weights == {name: value for name, value in vars(before).items() if value > 0.0}
@@ -274,7 +281,9 @@ def test_efforts_end_at_the_limits_of_the_robot_s_file():
 def test_what_cannot_be_is_refused(walking):
     driven = problems.Driven(walking)
     for act, words in (
-        (lambda: problems.Driven(3), "planner"), (lambda: driven.pull(99, np.zeros(3), np.zeros(3)), "joint"),
+        (lambda: problems.Driven(3), "planner"),
+        (lambda: problems.Driven(walking, rate=1e-9), "rate: expected at least 25 Hz"),
+        (lambda: driven.pull(99, np.zeros(3), np.zeros(3)), "joint"),
         (lambda: driven.kick(np.zeros(3)), "direction"), (lambda: driven.aim(np.zeros(3)), "place"),
         (lambda: driven.command((1.0, 2.0)), "command"), (lambda: driven.advance(-1.0), "duration"),
         (lambda: driven.weigh({"fot": 1.0}), "did you mean 'foot'"), (lambda: driven.weigh({"foot": 0.0}), "foot"),

@@ -167,6 +167,7 @@ def test_bad_plans_are_refused(walking):
     ({"pushes": {0.3: 0.2, 9.0: 0.2}, "duration": 2.0}, "pushes: expected times from 0 to 2 s, got 9"),
     ({"command": {1.0: (0.0, 0.0, 0.0)}}, "command: expected one from time 0 on"),
     ({"every": 0.0}, "every: expected a positive number"),
+    ({"rate": 0.1, "duration": 2.0}, r"rate: expected at least 0\.5 Hz, a control in 2 s, got 0\.1"),
     ({"vary": dict}, "vary: expected a function of time for a RecedingHorizon"),
 ])  # fmt: skip
 def test_bad_simulations_are_refused(walking, given, words):
