@@ -27,6 +27,7 @@ from ddp.interior import row_steps
 from ddp.interior.memory import RowMemory
 from ddp.interior.row_steps import ABOVE, BELOW, BOUNDED, COMPLIANCE, EQUAL, FREE, NU, OF_N, OF_P, PRICE, N, P, S
 from ddp.machine.carved import carved
+from ddp.machine.number import WIDTH
 from ddp.machine.written import address, filled
 from ddp.protocols import Array
 
@@ -77,7 +78,7 @@ class Barrier:
         self.bounds[1] = np.where(upper > FAR, np.inf, factors * upper)
         self.give[PRICE] = np.inf if price is None else price / factors
         self.give[COMPLIANCE] = 0.0 if compliance is None else factors * factors * compliance
-        self.kind = np.empty(self.size, dtype=np.int64)
+        self.kind, self.plain = np.zeros((2, self.size), dtype=np.int64)
         self._last: tuple[float, tuple[Array, Array]] | None = None
         self._count()
         self.equality, self.bounded = self.kind == EQUAL, self.kind == BOUNDED
@@ -86,7 +87,8 @@ class Barrier:
         self.softened = bool(self.soft.any())
         self.least_proximal, self.share = PROXIMAL
         self.elastic, self.price_of_all, self._hard = False, np.inf, np.zeros(self.size, dtype=np.int64)
-        self._memory = filled(RowMemory, M=self.size, kinds=address(self.kind), hard=address(self._hard), **places)
+        kinds = {"kinds": address(self.kind), "plain": address(self.plain), "hard": address(self._hard)}
+        self._memory = filled(RowMemory, M=self.size, **kinds, **places)
         self.address = self._memory.address
 
     def _count(self) -> None:
@@ -96,6 +98,9 @@ class Barrier:
         bounded = held & ~equal & (sides > 0)
         self.kind[:] = np.select([equal, bounded], [EQUAL, BOUNDED], FREE)
         priced = (equal | bounded) & (self.give[PRICE] < np.inf)
+        gives = (self.give[PRICE] < np.inf) | (self.give[COMPLIANCE] > 0.0)
+        before = np.concatenate([[0], np.cumsum(bounded & ~gives)])
+        self.plain[: max(0, self.size - WIDTH + 1)] = before[WIDTH:] - before[:-WIDTH] == WIDTH
         self.equalities, self.count = int(equal.sum()), int(sides[bounded].sum() + 2 * priced.sum())
 
     @property

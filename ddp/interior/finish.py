@@ -130,7 +130,7 @@ def foresee(point: Point, blend: float, led: bool) -> float:
         if short == IN_A_ROW:
             break
         b.state[: row_steps.BELOW] += longest * b.step[: row_steps.BELOW]
-        row_steps.move(b.state, b.bounds, b.kind, b.give, point.barrier, b.step, longest, point.longest_dual)
+        row_steps.move(b.state, b.bounds, b.kind, b.plain, b.give, point.barrier, b.step, longest, point.longest_dual)
     own["target"][:] = b.multipliers
     b.state[:], point.barrier = begun, 0.0
     return (blend if led else 1.0) if found else -1.0

@@ -34,7 +34,7 @@ class RowMemory(Struct):
     w, f, y (M,): weights, forces and multipliers.   step (8, M): the last one.   hard (M,): see `Barrier`.
     """
 
-    M, bounds, kinds, hard, give, state, step, w, f, y = each(10, integer)
+    M, bounds, kinds, plain, hard, give, state, step, w, f, y = each(11, integer)
 
 
 FIELDS: dict[Any, str] = {
@@ -105,7 +105,7 @@ weigh the curvature of rows.
 """
 
 
-RowArrays = namedtuple("RowArrays", "bounds kind give state step w f y")
+RowArrays = namedtuple("RowArrays", "bounds kind plain give state step w f y")
 """Arrays of a `RowMemory`."""
 
 
@@ -178,8 +178,9 @@ def row_arrays(r):
     """The `RowArrays` of a `RowMemory`."""
     M = r.M
     return RowArrays(
-        array_at(r.bounds, (2, M)), integers_at(r.kinds, (M,)), array_at(r.give, (2, M)), array_at(r.state, (8, M)),
-        array_at(r.step, (8, M)), array_at(r.w, (M,)), array_at(r.f, (M,)), array_at(r.y, (M,)),
+        array_at(r.bounds, (2, M)), integers_at(r.kinds, (M,)), integers_at(r.plain, (M,)), array_at(r.give, (2, M)),
+        array_at(r.state, (8, M)), array_at(r.step, (8, M)), array_at(r.w, (M,)), array_at(r.f, (M,)),
+        array_at(r.y, (M,)),
     )  # fmt: skip
 
 

@@ -163,7 +163,7 @@ def judge(memory):
         in_units(a.error, units_of(p))
     e[0] = absolute(array_at(p.error, ((p.N + 1) * (p.n + p.nu),)))[0]
     e[1] = costates(p)[1]
-    e[2], e[3], e[4], e[5], e[6] = row_steps.errors(b.state, b.bounds, b.kind, b.give)
+    e[2], e[3], e[4], e[5], e[6] = row_steps.errors(b.state, b.bounds, b.kind, b.plain, b.give)
 
 
 @kernel
@@ -230,7 +230,7 @@ def condense(memory):
     p = Memory(memory)
     b, nz = rows_at(p.rows), p.n + p.nu
     X, U, _, residual = trajectory(p)
-    row_steps.condense(b.state, b.bounds, b.kind, b.give, p.barrier, proximal(p), residual, b.w, b.f)
+    row_steps.condense(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, proximal(p), residual, b.w, b.f)
     pull(p, b.f)
     fill(p, True)
     y = array_at(p.weighing, (p.M,))
@@ -318,7 +318,7 @@ def stride(memory):
     along(a.table, a.J, a.x, a.u, a.moved)
     keep = max(KEPT, 1.0 - p.barrier / p.scale)
     longest, dual, rise = row_steps.steps(
-        b.state, b.bounds, b.kind, b.give, p.barrier, residual, b.w, b.f, a.moved, keep, b.step
+        b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, b.w, b.f, a.moved, keep, b.step
     )
     p.longest_dual = dual
     return Way(-1, longest, rise + slope(a.lz, a.x, a.u), abs(Sweeping(p.sweeping).change))

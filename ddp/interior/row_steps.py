@@ -5,11 +5,17 @@
 ``bounds`` (2, M).   ``kind`` (M,): `FREE`, `BOUNDED` or `EQUAL`.   ``give`` (2, M): the price of a unit of p and n,
 infinite where a row does not give way at one; and the compliance, by how much c - s exceeds nothing for a unit of ν,
 kept in p, with its sign, and zero where a row does not give way that way.   m: the barrier.   delta: δ of equalities.
+
+``plain`` (M,): 1 where a row and the next seven are all bounded and do not give way, as most do: then these are lanes
+of registers. Other rows are taken one by one.
 """
 
 import numpy as np
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.memory import rows_of
+from ddp.machine.number import WIDTH, all_less, lane_of, smaller, where_less
+from ddp.machine.simd import load, load_some, store
 
 FREE, BOUNDED, EQUAL = 0, 1, 2
 
@@ -19,6 +25,9 @@ PRICE, COMPLIANCE = 0, 1
 
 SMALLEST, LARGEST = 1e-120, 1e120
 """Products of rooms between which another row's may be multiplied to them."""
+
+TINY = 1e-120
+"""Excess over a room that is none: where there is no bound, its multiplier and the move of that are zero."""
 
 LEAST = 0.01
 """Share of themselves that multipliers of bounds keep in a whole step."""
@@ -30,8 +39,8 @@ HUGE = 1e-6
 """Factor below which units of rows are so large that rounding alone is more than tolerances: these count as if this
 were the factor."""
 
-NEAR = 1e10
-"""Multipliers stay within this factor of what the barrier says they are, m / (s - bound)."""
+NEAREST, FURTHEST = 1e-10, 1e10
+"""Multipliers stay between these factors of what the barrier says they are, m / (s - bound)."""
 
 
 @inline
@@ -41,15 +50,21 @@ def gives(give, i):
 
 
 @inline
-def closeness(rows, bounds, i):
-    """1 / (s - lower), 1 / (upper - s)."""
-    return 1.0 / (rows[S, i] - bounds[0, i]), 1.0 / (bounds[1, i] - rows[S, i])
+def greater(x, y):
+    """Number by number the larger one."""
+    return where_less(x, y, y, x)
 
 
 @inline
-def stiffness(rows, i, m, low, high):
+def closeness(s, lower, upper):
+    """1 / (s - lower), 1 / (upper - s)."""
+    return 1.0 / (s - lower), 1.0 / (upper - s)
+
+
+@inline
+def stiffness(below, above, m, low, high):
     """Σ = z_L / (s - lower) + z_U / (upper - s), and the barrier's slope b there; low, high: see `closeness`."""
-    return rows[BELOW, i] * low + rows[ABOVE, i] * high, m * (high - low)
+    return below * low + above * high, m * (high - low)
 
 
 @inline
@@ -83,34 +98,60 @@ def multipliers(rows, kind, give, y):
 
 
 @kernel
-def condense(rows, bounds, kind, give, m, delta, residual, w, f):
+def condense(rows, bounds, kind, plain, give, m, delta, residual, w, f):
     """Weights w and forces f (M,) of the rows."""
-    for i in range(len(kind)):
+    of, bound, left, to_w, to_f, k = rows_of(rows), rows_of(bounds), rows_of(residual), rows_of(w), rows_of(f), 0
+    while k < len(kind):
+        if plain[k]:
+            low, high = closeness(load(of[S], k), load(bound[0], k), load(bound[1], k))
+            own, slope = stiffness(load(of[BELOW], k), load(of[ABOVE], k), m, low, high)
+            store(to_w, k, own)
+            store(to_f, k, slope + own * load(left, k))
+            k += WIDTH
+            continue
+        i, k = k, k + 1
         if kind[i] == FREE:
             w[i], f[i] = 0.0, rows[NU, i]
-        elif gives(give, i):
+            continue
+        own, slope = stiffness(rows[BELOW, i], rows[ABOVE, i], m, *closeness(rows[S, i], bounds[0, i], bounds[1, i]))
+        if gives(give, i):
             yielding, moved = excess(rows, give, i, m)
             if kind[i] == BOUNDED:
-                own, slope = stiffness(rows, i, m, *closeness(rows, bounds, i))
                 yielding += 1.0 / own
                 moved += (rows[NU, i] - slope) / own
             w[i] = 1.0 / yielding
             f[i] = rows[NU, i] + w[i] * (residual[i] - moved)
         elif kind[i] == BOUNDED:
-            own, slope = stiffness(rows, i, m, *closeness(rows, bounds, i))
             w[i], f[i] = own, slope + own * residual[i]
         else:
             w[i], f[i] = 1.0 / delta, rows[NU, i] + residual[i] / delta
 
 
 @kernel
-def steps(rows, bounds, kind, give, m, residual, w, f, along, keep, step):
+def steps(rows, bounds, kind, plain, give, m, residual, w, f, along, keep, step):
     """The step (8, M) where J z is ``along``; its longest fractions, primal and dual, and the barrier's slope.
 
     Numbers that rows of these kinds do not have are zeros, and stay as they are.
     """
-    longest, longest_dual, rise = 1.0, 1.0, 0.0
-    for i in range(len(kind)):
+    longest, longest_dual, rise, k = 1.0, 1.0, 0.0, 0
+    of, bound, left, by, to = rows_of(rows), rows_of(bounds), rows_of(residual), rows_of(along), rows_of(step)
+    rises = load_some(left, 0, 0)
+    primal, dual = 1.0 + rises, 1.0 + rises
+    while k < len(kind):
+        if plain[k]:
+            s, lower, upper = load(of[S], k), load(bound[0], k), load(bound[1], k)
+            below, above, moved = load(of[BELOW], k), load(of[ABOVE], k), load(by, k) + load(left, k)
+            slope = stiffness(below, above, m, *closeness(s, lower, upper))[1]
+            to_below, to_above = follow(s, below, above, lower, upper, m, moved)
+            store(to[S], k, moved)
+            store(to[BELOW], k, to_below)
+            store(to[ABOVE], k, to_above)
+            rises += slope * moved
+            primal = shorten(shorten(primal, s - lower, moved, keep), upper - s, -moved, keep)
+            dual = shorten(shorten(dual, below, to_below, keep), above, to_above, keep)
+            k += WIDTH
+            continue
+        i, k = k, k + 1
         if kind[i] == FREE:
             continue
         soft = gives(give, i)
@@ -122,44 +163,61 @@ def steps(rows, bounds, kind, give, m, residual, w, f, along, keep, step):
             rise += rows[P, i] / give[COMPLIANCE, i] * step[P, i]
         elif soft:
             price = give[PRICE, i]
-            for part, of, sign in ((P, OF_P, 1.0), (N, OF_N, -1.0)):
-                x, z = rows[part, i], rows[of, i]
+            for part, of_part, sign in ((P, OF_P, 1.0), (N, OF_N, -1.0)):
+                x, z = rows[part, i], rows[of_part, i]
                 step[part, i] = m / z + x / z * (sign * nu - price)
-                step[of, i] = (m - z * step[part, i]) / x - z
+                step[of_part, i] = (m - z * step[part, i]) / x - z
                 longest = shorten(longest, x, step[part, i], keep)
-                longest_dual = shorten(longest_dual, z, step[of, i], keep)
+                longest_dual = shorten(longest_dual, z, step[of_part, i], keep)
                 rise += (price - m / x) * step[part, i]
         if kind[i] == BOUNDED:
-            low, high = closeness(rows, bounds, i)
-            own, slope = stiffness(rows, i, m, low, high)
+            s, below, above, lower, upper = rows[S, i], rows[BELOW, i], rows[ABOVE, i], bounds[0, i], bounds[1, i]
+            own, slope = stiffness(below, above, m, *closeness(s, lower, upper))
             moved = (nu - slope) / own if soft else along[i] + residual[i]
             step[S, i] = moved
+            step[BELOW, i], step[ABOVE, i] = follow(s, below, above, lower, upper, m, moved)
             rise += slope * moved
-            step[BELOW, i] = (m - rows[BELOW, i] * moved) * low - rows[BELOW, i]
-            step[ABOVE, i] = (m + rows[ABOVE, i] * moved) * high - rows[ABOVE, i]
-            below, above = rows[S, i] - bounds[0, i], bounds[1, i] - rows[S, i]
-            longest = shorten(shorten(longest, below, moved, keep), above, -moved, keep)
-            longest_dual = shorten(longest_dual, rows[BELOW, i], step[BELOW, i], keep)
-            longest_dual = shorten(longest_dual, rows[ABOVE, i], step[ABOVE, i], keep)
+            longest = shorten(shorten(longest, s - lower, moved, keep), upper - s, -moved, keep)
+            longest_dual = shorten(shorten(longest_dual, below, step[BELOW, i], keep), above, step[ABOVE, i], keep)
+    for lane in range(WIDTH):
+        longest, longest_dual = min(longest, lane_of(primal, lane)), min(longest_dual, lane_of(dual, lane))
+        rise += lane_of(rises, lane)
     return longest, longest_dual, rise
+
+
+@inline
+def follow(s, below, above, lower, upper, m, moved):
+    """Steps of the multipliers of bounds where a slack has ``moved``."""
+    low, high = closeness(s, lower, upper)
+    return (m - below * moved) * low - below, (m + above * moved) * high - above
 
 
 @inline
 def shorten(longest, room, move, keep):
     """The fraction of ``move`` that leaves the share 1 - keep of ``room``, at most ``longest``."""
-    if move < 0.0 and -longest * move > keep * room:
-        return -keep * room / move
-    return longest
+    if all_less(-TINY, keep * room + longest * move):
+        return longest
+    shorter = where_less(keep * room, -longest * move, -keep * room / move, longest)
+    return where_less(move, 0.0, shorter, longest)
 
 
 @kernel
-def move(rows, bounds, kind, give, m, step, alpha, dual):
+def move(rows, bounds, kind, plain, give, m, step, alpha, dual):
     """Move all multipliers: ν by alpha, those of bounds by ``dual``; slacks and excesses have moved.
 
     Where the step was taken whole, each of a bound goes all of it, or as far as it stays positive: no row waits for
     the one that comes to zero first.
     """
-    for i in range(len(kind)):
+    of, bound, by, k = rows_of(rows), rows_of(bounds), rows_of(step), 0
+    while k < len(kind):
+        if plain[k]:
+            s, below, above = load(of[S], k), load(of[BELOW], k), load(of[ABOVE], k)
+            below, above = moved(below, load(by[BELOW], k), alpha, dual), moved(above, load(by[ABOVE], k), alpha, dual)
+            store(of[BELOW], k, near(below, m / (s - load(bound[0], k))))
+            store(of[ABOVE], k, near(above, m / (load(bound[1], k) - s)))
+            k += WIDTH
+            continue
+        i, k = k, k + 1
         rows[NU, i] += alpha * step[NU, i]
         if kind[i] == BOUNDED:
             below, above = rows[S, i] - bounds[0, i], bounds[1, i] - rows[S, i]
@@ -173,17 +231,17 @@ def move(rows, bounds, kind, give, m, step, alpha, dual):
 @inline
 def moved(z, step, alpha, dual):
     """A bound's multiplier after a step, see `move`."""
-    return z + dual * step if alpha < 1.0 else max(z + step, LEAST * z)
+    return z + dual * step if alpha < 1.0 else greater(z + step, LEAST * z)
 
 
 @inline
 def near(z, centre):
     """A multiplier within a factor of ``centre``."""
-    return min(max(z, centre / NEAR), centre * NEAR)
+    return smaller(greater(z, NEAREST * centre), FURTHEST * centre)
 
 
 @kernel
-def evaluate(c, primal, bounds, kind, give, m, residual, settle):
+def evaluate(c, primal, bounds, kind, plain, give, m, residual, settle):
     """residual (M,) of values c and slacks and excesses ``primal`` (3, M); returns barrier function and prices.
 
     That is infinite if a slack is beyond its bound. To ``settle``, the larger excess becomes what leaves no residual of
@@ -191,49 +249,69 @@ def evaluate(c, primal, bounds, kind, give, m, residual, settle):
     slack at its bound stops them all where constraints curve away from it. Both lower what is open and the barrier.
     Logarithms are of products of rooms, which take most of the time otherwise.
     """
-    total, product = 0.0, 1.0
-    for i in range(len(kind)):
+    total, product, k = 0.0, 1.0, 0
+    values, of, bound, left = rows_of(c), rows_of(primal), rows_of(bounds), rows_of(residual)
+    products = 1.0 + load_some(values, 0, 0)
+    while k < len(kind):
+        if plain[k]:
+            x, s, lower, upper = load(values, k), load(of[S], k), load(bound[0], k), load(bound[1], k)
+            if settle:
+                s = caught_up(x, s, lower, upper)
+                store(of[S], k, s)
+            store(left, k, x - s)
+            if not (all_less(SMALLEST, products) and all_less(products, LARGEST)):
+                total, products = total + logarithms(products, m), 1.0 + load_some(values, 0, 0)
+            if m > 0.0:
+                products *= rooms(s, lower, upper)
+            k += WIDTH
+            continue
+        i, k = k, k + 1
         residual[i] = 0.0
         if kind[i] == FREE:
             continue
-        residual[i] = c[i] - (primal[0, i] if kind[i] == BOUNDED else bounds[0, i])
-        own = settle and kind[i] == BOUNDED and not gives(give, i)
-        if own and LEFT_BEHIND * rooms(c[i], bounds, i) > rooms(primal[0, i], bounds, i):
-            primal[0, i], residual[i] = c[i], 0.0
+        if settle and kind[i] == BOUNDED and not gives(give, i):
+            primal[S, i] = caught_up(c[i], primal[S, i], bounds[0, i], bounds[1, i])
+        residual[i] = c[i] - (primal[S, i] if kind[i] == BOUNDED else bounds[0, i])
         if not SMALLEST < product < LARGEST:
             total, product = total + logarithm(product, m), 1.0
         if kind[i] == BOUNDED and m > 0.0:
-            product *= rooms(primal[0, i], bounds, i)
+            product *= rooms(primal[S, i], bounds[0, i], bounds[1, i])
         if not gives(give, i):
             continue
         price, compliance = give[PRICE, i], give[COMPLIANCE, i]
         if price == np.inf:
             if settle:
-                primal[1, i] = residual[i]
-            total += 0.5 * primal[1, i] * primal[1, i] / compliance
+                primal[P, i] = residual[i]
+            total += 0.5 * primal[P, i] * primal[P, i] / compliance
         else:
             if settle:
-                missed = residual[i] - (primal[1, i] - primal[2, i])
-                large, small = (1, 2) if primal[1, i] >= primal[2, i] else (2, 1)
-                more, half = missed if large == 1 else -missed, 0.5 * primal[large, i]
+                missed = residual[i] - (primal[P, i] - primal[N, i])
+                large, small = (P, N) if primal[P, i] >= primal[N, i] else (N, P)
+                more, half = missed if large == P else -missed, 0.5 * primal[large, i]
                 primal[large, i] += max(more, -half)
                 primal[small, i] += max(0.0, -half - more)
-            total += price * (primal[1, i] + primal[2, i])
-            product *= own_room(primal[1, i]) * own_room(primal[2, i])
+            total += price * (primal[P, i] + primal[N, i])
+            product *= own_room(primal[P, i]) * own_room(primal[N, i])
         residual[i] = 0.0
-    return total + logarithm(product, m)
+    return total + logarithm(product, m) + logarithms(products, m)
 
 
 @inline
-def rooms(x, bounds, i):
+def caught_up(c, s, lower, upper):
+    """A slack, or its row's value if that has left it far behind, see `evaluate`."""
+    return where_less(rooms(s, lower, upper), LEFT_BEHIND * rooms(c, lower, upper), c, s)
+
+
+@inline
+def rooms(x, lower, upper):
     """Product of what is left to both bounds."""
-    return own_room(x - bounds[0, i]) * own_room(bounds[1, i] - x)
+    return own_room(x - lower) * own_room(upper - x)
 
 
 @inline
 def own_room(room):
     """Factor of a slack; one where there is no bound, zero beyond it."""
-    return 1.0 if room == np.inf else max(room, 0.0)
+    return where_less(room, np.inf, greater(room, 0.0), 1.0)
 
 
 @inline
@@ -242,14 +320,35 @@ def logarithm(product, m):
     return -m * np.log(product) if product > 0.0 else np.inf
 
 
+@inline
+def logarithms(products, m):
+    """The barrier of eight products of rooms."""
+    total = 0.0
+    for lane in range(WIDTH):
+        total += logarithm(lane_of(products, lane), m)
+    return total
+
+
 @kernel
-def errors(rows, bounds, kind, give):
+def errors(rows, bounds, kind, plain, give):
     """The lowest and highest product of a multiplier and what it keeps positive, the gradient in slacks and excesses.
 
     Then sums of |multipliers|: of bounds, of all.
     """
-    low, high, slope, of_bounds, of_all = np.inf, -np.inf, 0.0, 0.0, 0.0
-    for i in range(len(kind)):
+    low, high, slope, of_bounds, of_all, k = np.inf, -np.inf, 0.0, 0.0, 0.0, 0
+    of, bound = rows_of(rows), rows_of(bounds)
+    total = load_some(of[S], 0, 0)
+    lowest, highest = np.inf + total, -np.inf + total
+    while k < len(kind):
+        if plain[k]:
+            s = load(of[S], k)
+            for z, room in ((load(of[BELOW], k), s - load(bound[0], k)), (load(of[ABOVE], k), load(bound[1], k) - s)):
+                lowest = smaller(lowest, where_less(room, np.inf, z * room, np.inf))
+                highest = greater(highest, where_less(room, np.inf, z * room, -np.inf))
+                total += z
+            k += WIDTH
+            continue
+        i, k = k, k + 1
         of_all += abs(rows[NU, i])
         if kind[i] == FREE:
             continue
@@ -266,13 +365,16 @@ def errors(rows, bounds, kind, give):
         if price == np.inf:
             slope = max(slope, abs(rows[P, i] / give[COMPLIANCE, i] - nu))
         else:
-            for part, of, sign in ((P, OF_P, 1.0), (N, OF_N, -1.0)):
-                product = rows[part, i] * rows[of, i]
+            for part, of_part, sign in ((P, OF_P, 1.0), (N, OF_N, -1.0)):
+                product = rows[part, i] * rows[of_part, i]
                 low, high = min(low, product), max(high, product)
-                of_bounds += rows[of, i]
-                slope = max(slope, abs(price - sign * nu - rows[of, i]))
+                of_bounds += rows[of_part, i]
+                slope = max(slope, abs(price - sign * nu - rows[of_part, i]))
         if kind[i] == BOUNDED:
             slope = max(slope, abs(nu + rows[BELOW, i] - rows[ABOVE, i]))
+    for lane in range(WIDTH):
+        low, high = min(low, lane_of(lowest, lane)), max(high, lane_of(highest, lane))
+        of_bounds += lane_of(total, lane)
     return low, high, slope, of_bounds, of_all + of_bounds
 
 

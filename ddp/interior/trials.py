@@ -158,7 +158,7 @@ def weigh(p, most):
         evaluate_rows(p, to_X, to_U)
     if p.scaled != 0:
         multiply(c, factors_of(p))
-    barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.give, p.barrier, residual, True)
+    barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
     theta, gap, missed = sizes(opened, residual)
     if not theta < np.inf:
         return Worth(np.inf, barrier, np.inf, gap, missed)
@@ -193,7 +193,7 @@ def accept(memory, found, alpha):
     b = rows_at(p.rows)
     if Sweeping(p.sweeping).known != STEPPED:
         call_contraction(p.multipliers, memory, 1, p.to_costate, p.to_weights)
-    row_steps.move(b.state, b.bounds, b.kind, b.give, p.barrier, b.step, alpha, p.longest_dual)
+    row_steps.move(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, b.step, alpha, p.longest_dual)
     approach(alpha, p.costate, p.to_costate, (p.N + 1) * p.n)
     approach(alpha, p.weights, p.to_weights, p.N * p.n)
 
@@ -249,7 +249,7 @@ def settle(memory):
     p = Memory(memory)
     values_at(memory)
     residual, b, c = trajectory(p)[3], rows_at(p.rows), array_at(p.values, (p.M,))
-    p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, True)
+    p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
     p.theta, p.gap, p.missed = sizes(gauged(p, p.opened), residual)
     if not p.theta < np.inf:
         p.cost, p.theta = np.inf, np.inf
@@ -259,4 +259,4 @@ def settle(memory):
 def penalised(p):
     """The barrier function at a point."""
     b, residual = rows_at(p.rows), trial(p)[4]
-    return row_steps.evaluate(residual, b.state[:3], b.bounds, b.kind, b.give, p.barrier, residual, False)
+    return row_steps.evaluate(residual, b.state[:3], b.bounds, b.kind, b.plain, b.give, p.barrier, residual, False)
