@@ -417,6 +417,20 @@ def test_what_does_not_fit_is_named(name, change, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("seed", range(9))
+def test_modes_that_stay_are_refused_whatever_rounding_makes_of_them(seed):
+    """Three integrators pushed along fewer directions, and one that is turned out of view: SciPy solves some."""
+    rng = np.random.default_rng(seed)
+    push, turned = rng.normal(size=(3, 2)), np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    drifting = dynamics.FunctionDynamics(lambda x, u: x + push[:, : 1 + seed % 2] @ u, 3, 1 + seed % 2)
+    with pytest.raises(ProblemError, match=r"dynamics: expected a mode .*1\..* to be stabilised"):
+        ddp.lqr(drifting, np.zeros(3), np.zeros(drifting.nu), rng.uniform(0.1, 2.0, 3), np.ones(drifting.nu))
+    held = dynamics.FunctionDynamics(lambda x, u: turned @ np.diag([1.0, 0.5, 0.4]) @ turned.T @ x + u, 3, 3)
+    unseen = turned @ np.diag([0.0, 1.0, 2.0]) @ turned.T
+    with pytest.raises(ProblemError, match="Q, R: expected weights of every mode that does not decay"):
+        ddp.lqr(held, np.zeros(3), np.zeros(3), unseen, np.ones(3))
+
+
 def test_the_control_that_keeps_a_state_is_named_where_there_is_one():
     drone = quadrotor.loop().dynamics
     Q, R, x = np.ones(drone.n), np.ones(drone.nu), np.concatenate([drone.robot.q0, np.zeros(drone.robot.nv)])
