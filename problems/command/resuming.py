@@ -1,6 +1,7 @@
 """The command ``mayne resume``: a solve goes on from the file that it wrote before it was ended."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 
 from ddp import archive
 from ddp.checkpoint import Checkpoint
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, said
 from ddp.solver import solve
 from problems.command import playing
 from problems.command.output import progress, summary, taken, tell, wrote
@@ -30,6 +31,8 @@ def kept(path: str, name: str, chosen: dict[str, Any], solver: str, tolerance: f
 @JSON
 def resume(file: str, max_iterations: int, workers: str, save: str | None, html: str | None, as_json: bool) -> None:
     """Go on with the solve that wrote FILE, of `mayne solve --checkpoint`."""
+    if save and os.path.realpath(save) == os.path.realpath(file):
+        raise ProblemError(f"--save: expected another file than the checkpoint, got {said(save)}")
     name, own = playing.signature(file)
     solver, tolerance = _method(file)
     entry, problem, chosen = named(name, None, (), own)

@@ -310,6 +310,9 @@ def test_the_command_goes_on_where_it_was_ended(tmp_path):
     given = "pendulum/swing-up", "--horizon", 40
     first = mayne("solve", *given, "--max-iterations", 4, "--checkpoint", file)
     assert first.exit_code == 1
+    kept = file.read_bytes()
+    fails_with(mayne("resume", file, "--save", file), 2, "--save: expected another file than the checkpoint")
+    assert file.read_bytes() == kept
     told = json.loads(mayne("resume", file, "--save", saved, "--json").stdout)
     assert told["converged"]
     assert told["problem"] == "pendulum/swing-up"
