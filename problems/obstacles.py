@@ -10,12 +10,13 @@ import itertools
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.constraints.bound import CompiledConstraint
+from ddp.constraints.bound import CompiledConstraint, Together
 from ddp.errors import ProblemError, as_array, at_least_zero, choice, instances, items, said, suggesting
 from ddp.errors import numbers as numbers_of
 from ddp.protocols import Array
@@ -24,7 +25,7 @@ from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Mark
 from dynamics.geometry.solids import Sphere as Sphere
 from dynamics.quantities import frames
-from dynamics.quantities.clearances import clearance
+from dynamics.quantities.clearances import chain_of, clearance, together
 from dynamics.rigid_bodies.traced import spaces_of
 from dynamics.robots.capsules import BodyCapsule, adjacent, capsules
 from dynamics.robots.model import Robot, check_rigid
@@ -134,9 +135,12 @@ class Clearance(RobotConstraint):
         """Names of the frames that carry the body."""
 
     def _bound(self) -> CompiledConstraint:
-        own, taken = (self._body, self._obstacles), self._body.ends.dof
-        spaces, size = spaces_of(self.robot), len(self._obstacles)
-        return along(Quantity("clearance", self, size, spaces, taken, clearance, own))
+        own, ends, spaces = (self._body, self._obstacles), self._body.ends, spaces_of(self.robot)
+        quantity = Quantity("clearance", self, len(self._obstacles), spaces, ends.dof, clearance, own)
+        made = along(quantity)
+        if (chain := chain_of(ends)) is not None:
+            made.together = Together(partial(together, *own), quantity.bound, self.robot, chain)
+        return made
 
 
 @suggesting

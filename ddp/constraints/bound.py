@@ -30,16 +30,35 @@ BLOCK = 11
 """Words of a block: M, nx, nu, nz, size, width, and where X, U, weights, c or J, and H are."""
 
 
+class Together(NamedTuple):
+    """C function ``void(contexts, blocks, order, count)`` of several constraints at the same knots, which share work.
+
+    make: gives it.   kept: has the context of this constraint.
+    owner, chain: constraints of one owner are evaluated together if one's chain begins with the other's.
+    """
+
+    make: Callable[[], Any]
+    kept: Bound
+    owner: object
+    chain: tuple[int, ...]
+
+    def goes_with(self, other: "Together") -> bool:
+        """Whether both are evaluated in one call."""
+        count = min(len(self.chain), len(other.chain))
+        return self.owner is other.owner and self.chain[:count] == other.chain[:count]
+
+
 class CompiledConstraint(Bound):
     """A compiled constraint: its C function, and the structure of its Jacobian.
 
     columns (width,): the entries of z that it depends on; of a ``diagonal`` one, the one of each row, and width is 1.
-    curved: whether it has second derivatives.
+    curved: whether it has second derivatives.   together: how it is evaluated with others; None if it is not.
     """
 
     columns: NDArray[np.int64]
     diagonal: bool
     curved: bool
+    together: Together | None = None
 
     def structured(self, columns: ArrayLike, diagonal: bool, curved: bool) -> Self:
         """Enter the structure of the Jacobian."""

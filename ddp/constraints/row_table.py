@@ -10,23 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.compiling.kernel import call_contraction, inline, kernel
-from ddp.constraints.bound import CURVATURE, JACOBIAN, CompiledConstraint
+from ddp.constraints.bound import BLOCK, CURVATURE, JACOBIAN, CompiledConstraint
 from ddp.costs.cost_table import place
-from ddp.machine.addresses import address_of_words, integers_at
+from ddp.machine.addresses import integers_at
 from ddp.machine.algebra import add_product, add_square
 from ddp.machine.memory import rows_of
 
-ADDRESS, CONTEXT, BEGIN, END, SIZE, WIDTH, COLUMNS, DIAGONAL, CURVED, ROW, NUMBER = range(11)
+ADDRESS, CONTEXT, BEGIN, END, SIZE, WIDTH, COLUMNS, DIAGONAL, CURVED, ROW, NUMBER, COUNT = range(12)
 """Words: C function (0: none) and context; knots begin .. end-1; rows of a knot, kept columns, where their indices are;
-whether each row has its own column; whether there is curvature; where the first row and the first number of J are."""
+whether each row has its own column; whether there is curvature; where the first row and the first number of J are; how
+many constraints from this one on the C function is for: more than one of `bound.Together`, whose contexts are at
+``CONTEXT``; none if it is one of those before."""
 
-WORDS = 11
+WORDS = 12
 
 
 def words_of(found: CompiledConstraint, begin: int, end: int, size: int, row: int, number: int) -> list[int]:
     """The words of a constraint with ``size`` rows at each of the knots begin .. end-1."""
     own = size, found.width, int(found.columns.ctypes.data), int(found.diagonal), int(found.curved)
-    return [found.address, found.context, begin, end, *own, row, number]
+    return [found.address, found.context, begin, end, *own, row, number, 1]
 
 
 def alone(found: CompiledConstraint, M: int, size: int) -> NDArray[np.int64]:
@@ -40,23 +42,29 @@ def evaluate(table, order, start, stop, X, U, y, out, H):
 
     order VALUES: out (m,) := c.   JACOBIAN: out (p,) := J.   CURVATURE: H (N+1, nz, nz) += Σ y_i ∂²c_i, y (m,).
     """
-    nx, nu, nz, none = X.shape[1], U.shape[1], H.shape[1], np.zeros(U.shape[1])
+    none, blocks = np.zeros(U.shape[1]), np.empty((table.shape[0], BLOCK), dtype=np.int64)
     for i in range(table.shape[0]):
         e = table[i]
-        if e[ADDRESS] == 0 or (order == CURVATURE and e[CURVED] == 0):
+        if e[ADDRESS] == 0 or e[COUNT] == 0 or (order == CURVATURE and e[CURVED] == 0):
             continue
         begin, last = max(start, e[BEGIN]), min(stop, e[END])
         while begin < last:
             end = min(last, U.shape[0]) if begin < U.shape[0] else last
-            u = place(U) + 8 * nu * begin if begin < U.shape[0] else place(none)
-            row = e[SIZE] * (begin - e[BEGIN])
-            own = e[NUMBER] + e[WIDTH] * row if order == JACOBIAN else e[ROW] + row
-            block = address_of_words((
-                end - begin, nx, nu, nz, e[SIZE], e[WIDTH], place(X) + 8 * nx * begin, u,
-                place(y) + 8 * (e[ROW] + row), place(out) + 8 * own, place(H) + 8 * nz * nz * begin,
-            ))  # fmt: skip
-            call_contraction(e[ADDRESS], e[CONTEXT], block, order, 0)
+            for k in range(e[COUNT]):
+                write_block(table[i + k], order, begin, end, X, U, none, y, out, H, blocks[k])
+            call_contraction(e[ADDRESS], e[CONTEXT], place(blocks), order, e[COUNT])
             begin = end
+
+
+@inline
+def write_block(e, order, begin, end, X, U, none, y, out, H, block):
+    """Write the words of a block, see `bound`, of a constraint at the knots begin .. end-1."""
+    nx, nu, nz, row = X.shape[1], U.shape[1], H.shape[1], e[SIZE] * (begin - e[BEGIN])
+    u = place(U) + 8 * nu * begin if begin < U.shape[0] else place(none)
+    own = e[NUMBER] + e[WIDTH] * row if order == JACOBIAN else e[ROW] + row
+    block[0], block[1], block[2], block[3], block[4], block[5] = end - begin, nx, nu, nz, e[SIZE], e[WIDTH]
+    block[6], block[7], block[8] = place(X) + 8 * nx * begin, u, place(y) + 8 * (e[ROW] + row)
+    block[9], block[10] = place(out) + 8 * own, place(H) + 8 * nz * nz * begin
 
 
 @inline

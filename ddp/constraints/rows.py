@@ -20,6 +20,9 @@ from ddp.costs.terms import naming
 from ddp.errors import as_array
 from ddp.protocols import Array, Constraint
 
+UNPICKLED = "table", "_alive", "_python", "_contexts"
+"""Names of what `Rows` make anew where they are unpickled."""
+
 
 class Values:
     """Values of constraints in Python, the last ones kept: judged before they are differentiated."""
@@ -80,6 +83,27 @@ class Rows:
             rows.append(row_table.words_of(kept, entry.start, entry.stop, size, entry.first, self.entries))
             self.entries += entry.lower.size * kept.width
         self.table = np.array(rows, dtype=np.int64).reshape(-1, row_table.WORDS)
+        self._contexts: list[NDArray[np.int64]] = []  # what it points to, too
+        begin = 0
+        while begin < len(own):
+            begin = self._join(begin)
+
+    def _join(self, begin: int) -> int:
+        """Let constraints from one on be evaluated together, as far as they go with each other; where others begin."""
+        ways, knots = [self._alive[begin].together], self.placed[begin][2:4]
+        for entry, found in zip(self.placed[begin + 1 :], self._alive[begin + 1 :], strict=True):
+            way = found.together
+            if way is None or entry[2:4] != knots or not all(one is not None and one.goes_with(way) for one in ways):
+                break
+            ways.append(way)
+        first, end = ways[0], begin + len(ways)
+        if first is not None and len(ways) > 1:
+            contexts = np.array([way.kept.context for way in ways if way], dtype=np.int64)
+            self._contexts.append(contexts)
+            self.table[begin:end, row_table.COUNT] = len(ways), *[0] * (len(ways) - 1)
+            self.table[begin, row_table.ADDRESS] = first.make().address
+            self.table[begin, row_table.CONTEXT] = contexts.ctypes.data
+        return end
 
     @cached_property
     def curved(self) -> bool:
@@ -119,7 +143,7 @@ class Rows:
         return twin
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name not in ("table", "_alive", "_python")}
+        return {name: value for name, value in vars(self).items() if name not in UNPICKLED}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import DDPError
 from ddp.machine.addresses import address_of_words, array_at, integers_at
-from ddp.machine.bound import Bound, c_function
+from ddp.machine.bound import Bound, c_function, read
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.simd import load_some, multiply_add, store_some
@@ -90,6 +90,20 @@ def _function(of: Any, outline: Any) -> Any:
     return c_function(_evaluate, outline, quantity=of)
 
 
+def of_several(template: Callable[..., Any], found: Any, *arguments: Any) -> Any:
+    """C function ``void(contexts, blocks, order, count)`` of several quantities with arguments of these types.
+
+    template: that function, whose module has other objects for the names ``found`` and ``bound``: a kernel, and what
+    reads the arguments at a context.
+    """
+    return _function_of_several(template, found, read(arguments, [], []))
+
+
+@cache
+def _function_of_several(template: Callable[..., Any], found: Any, outline: Any) -> Any:
+    return c_function(template, outline, found=found)
+
+
 @kernel
 def evaluate(function, order, a, y, weight, J, H):
     """Call a C function, (address, context), with arrays as `bind` tells of them."""
@@ -103,7 +117,7 @@ def evaluate(function, order, a, y, weight, J, H):
 @kernel
 def add_hessians(scale, H, columns, out):
     """Rows and columns of out (M, nz, nz), which ascend, += scale times H (M, n, n)."""
-    n, nz, own, to = columns.shape[0], out.shape[1], rows_of(H), rows_of(out)
+    n, nz, own, to = H.shape[1], out.shape[1], rows_of(H), rows_of(out)
     begin = columns[0] if n > 0 and columns[n - 1] - columns[0] == n - 1 else -1
     for k in range(H.shape[0]):
         for a in range(n):

@@ -6,17 +6,21 @@ of a second one if it is ``long``, else it is the first origin alone.   obstacle
 world.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import types
 
 from ddp.compiling.kernel import inline, kernel
+from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, hold, memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.number import all_less, spread, square_root, where_less
 from ddp.machine.packing import pack, unpack
-from ddp.tracing.quantities import FIRST, SECOND, VALUES
+from ddp.tracing.quantities import FIRST, SECOND, VALUES, add_hessians, of_several
 from dynamics.geometry.spatial import add3, dot3, part3, scale3, sub3
 from dynamics.quantities import points
+from dynamics.quantities.frames import Branch, Pair
 from dynamics.quantities.segments import TOUCHING, free_inverse, nearest, normal
 
 _floats = rows_at(types.float64)
@@ -27,13 +31,13 @@ class Distances(Fields):
 
     P1, P2: both ends of the axis.   D1, D2: their columns.   c: distances, or their weights.   J: gradients.
     f1, f2, W: gradient and Hessian of the weighted sum in where both ends are; ends: how both move, column by column.
-    H: the Hessian.   work: scratch.
+    work: scratch.
     """
 
     P1, P2, f1, f2 = vector("3"), vector("3"), vector("3"), vector("3")
     D1, D2, ends = vector("3 count"), vector("3 count"), vector("6 count")
     W, work = vector("36"), vector("18")
-    c, J, H = vector("obstacles"), matrix_of("obstacles", "count"), matrix_of("count", "count")
+    c, J = vector("obstacles"), matrix_of("obstacles", "count")
 
 
 @kernel
@@ -54,43 +58,116 @@ def clearance(body, obstacles, a, order, y, weight, J, H):
     of_second = points.knots_workspace(second.tree, nx)
     of_first = of_second if within else points.knots_workspace(first.tree, nx)
     start = _floats(64)
-    room = np.empty((numbers_between(start, Distances(start, ends, K).end), 8))
-    memory1, memory2, ws = memory_of(of_first), memory_of(of_second), Distances(memory_of(room), ends, K)
-    y, weight, J, H, bent = rows_of(y), rows_of(weight), rows_of(J), rows_of(H), as_vector(ws.H)
-    tree = second.tree if within else first.tree
+    room = np.empty((m * m + numbers_between(start, Distances(start, ends, K).end), 8))
+    on_first = second.tree if within else first.tree, memory_of(of_first)
+    on_second, bent = (second.tree, memory_of(of_second)), memory_of(room)
+    ws = Distances(bent[m * m :], ends, K)
+    y, weight, J, H = rows_of(y), rows_of(weight), rows_of(J), rows_of(H)
     for t in range(0, a.shape[0], 8):
         if order == SECOND:
             pack(weight, t, ws.c, K)
             if _all_zero(ws.c, K):
                 continue
+            _clear(bent, m * m)
         if body.long:
-            points.place_points(second, X, t, memory2, ws.P2)
-        if within:
-            points.take_point(first, second.tree, nx, memory1, ws.P1)
-        else:
-            points.place_points(first, X, t, memory1, ws.P1)
-        if order != VALUES:
-            points.point_columns(first, tree, nx, memory1, ws.P1, ws.D1)
-            if body.long:
-                points.point_columns(second, second.tree, nx, memory2, ws.P2, ws.D2)
+            points.place_branch(second, X, t, on_second[1])
+        if not within:
+            points.place_branch(first, X, t, on_first[1])
+        _find(body, around, order, nx, on_first, on_second, m, bent, ws)
         if order == SECOND:
-            _weigh_forms(body, around, ws)
-            _place_columns(ws.D1, ends.first_columns, first.count, 0, ws.ends)
-            if body.long:
-                _place_columns(ws.D2, ends.second_columns, second.count, 3, ws.ends)
-            points.add_form(ws.W, ws.ends, m, 6 if body.long else 3, ws.work, bent)
-            points.bend_points(first, tree, nx, memory1, ws.P1, ws.D1, ws.f1, ends.first_columns, m, bent)
-            if body.long:
-                points.bend_points(second, second.tree, nx, memory2, ws.P2, ws.D2, ws.f2, ends.second_columns, m, bent)
             unpack(bent, m * m, H, t)
             continue
-        _measure(body, around, order, ws)
         unpack(ws.c, K, y, t)
         if order == FIRST:
             unpack(as_vector(ws.J), K * m, J, t)
     hold(room)
     hold(of_first)
     hold(of_second)
+
+
+bound: Any = None
+found: Any = None
+
+
+def _together(contexts, blocks, order, count):  # type: ignore[no-untyped-def]
+    """C function of several clearances of one robot, whose branches are where the longest one begins, but for a name.
+
+    contexts (count,): of each one's arguments, body and obstacles, which ``bound`` reads.   blocks (count, 11): of each
+    one the words that C functions of constraints are given. Bodies are placed once, and there is one Hessian.
+    """
+    of, words = integers_at(contexts, (count,)), integers_at(blocks, (count, 11))
+    M, nx, nz, most, begin = words[0, 0], words[0, 1], words[0, 3], 0, _floats(64)
+    longest, X = bound(of[0])[0].ends.first, rows_of(array_at(words[0, 6], (M, nx)))
+    for k in range(count):
+        body, obstacles = bound(of[k])
+        for end in (body.ends.first, body.ends.second):
+            if end.tree.nb > longest.tree.nb:
+                longest = end
+        most = max(most, numbers_between(begin, Distances(begin, body.ends, obstacles.shape[0]).end))
+    n, memory = longest.count, points.knots_workspace(longest.tree, nx)
+    room, on = np.empty((n * n + most, 8)), (longest.tree, memory_of(memory))
+    bent, rest, H = memory_of(room), memory_of(room)[n * n :], np.zeros((M if order == SECOND else 0, n, n))
+    for t in range(0, M, 8):
+        is_placed = False
+        for k in range(count):
+            body, obstacles = bound(of[k])
+            K, m = obstacles.shape[0], body.ends.count
+            ws = Distances(rest, body.ends, K)
+            if order == SECOND:
+                pack(rows_of(array_at(words[k, 8], (M, K))), t, ws.c, K)
+                if _all_zero(ws.c, K):
+                    continue
+            if not is_placed:
+                points.place_branch(longest, X, t, on[1])
+                is_placed = True
+                _clear(bent, n * n if order == SECOND else 0)
+            found(body, rows_of(obstacles), order, nx, on, on, n, bent, ws)
+            if order == VALUES:
+                unpack(ws.c, K, rows_of(array_at(words[k, 9], (M, K))), t)
+            elif order == FIRST:
+                unpack(as_vector(ws.J), K * m, rows_of(array_at(words[k, 9], (M, K * m))), t)
+        if order == SECOND and is_placed:
+            unpack(bent, n * n, rows_of(H), t)
+    if order == SECOND:
+        add_hessians(1.0, H, longest.dof, array_at(words[0, 10], (M, nz, nz)))
+    hold(room)
+    hold(memory)
+
+
+@kernel
+def _find(body, around, order, nx, on_first, on_second, n, bent, ws):
+    """Distances, with order FIRST their gradients, too; SECOND: bent (n n, 8) += the Hessian of the weighted sum.
+
+    on_first, on_second: trees that both ends are on, and memory where their bodies are placed.
+    """
+    ends, (tree1, memory1), (tree2, memory2) = body.ends, on_first, on_second
+    first, second = ends.first, ends.second
+    points.take_point(first, tree1, nx, memory1, ws.P1)
+    if body.long:
+        points.take_point(second, tree2, nx, memory2, ws.P2)
+    if order != VALUES:
+        points.point_columns(first, tree1, nx, memory1, ws.P1, ws.D1)
+        if body.long:
+            points.point_columns(second, tree2, nx, memory2, ws.P2, ws.D2)
+    if order != SECOND:
+        _measure(body, around, order, ws)
+        return
+    _weigh_forms(body, around, ws)
+    _place_columns(ws.D1, ends.first_columns, first.count, 0, ws.ends)
+    if body.long:
+        _place_columns(ws.D2, ends.second_columns, second.count, 3, ws.ends)
+    points.add_form(ws.W, ws.ends, ends.count, 6 if body.long else 3, ws.work, n, bent)
+    points.bend_points(first, tree1, nx, memory1, ws.P1, ws.D1, ws.f1, ends.first_columns, n, bent)
+    if body.long:
+        points.bend_points(second, tree2, nx, memory2, ws.P2, ws.D2, ws.f2, ends.second_columns, n, bent)
+
+
+@kernel
+def _clear(x, count):
+    """The first ``count`` of x := 0."""
+    zero = spread(0.0, x[0])
+    for i in range(count):
+        x[i] = zero
 
 
 @inline
@@ -153,14 +230,10 @@ def _add_along(n, D, columns, count, row):
 
 @kernel
 def _weigh_forms(body, obstacles, ws):
-    """W, f1, f2 := the Hessian and the gradient of weighted distances in where both ends are; ends, H := 0."""
-    (p, d), size, zero = _axis(body, ws), 6 if body.long else 3, spread(0.0, ws.P1[0])
+    """W, f1, f2 := the Hessian and the gradient of weighted distances in where both ends are; ends := 0."""
+    (p, d), size = _axis(body, ws), 6 if body.long else 3
     for part, count in ((ws.f1, 3), (ws.f2, 3), (ws.W, 36), (ws.ends, 6 * body.ends.count)):
-        for i in range(count):
-            part[i] = zero
-    H = as_vector(ws.H)
-    for i in range(body.ends.count * body.ends.count):
-        H[i] = zero
+        _clear(part, count)
     for o in range(len(obstacles)):
         if not _is_zero(ws.c[o]):
             _add_form(p, d, *_obstacle(obstacles, o), ws.c[o], size, ws)
@@ -209,3 +282,16 @@ def _place_columns(D, columns, count, begin, both):
     for j in range(count):
         for i in range(3):
             both[6 * columns[j] + begin + i] = D[3 * j + i]
+
+
+def together(*arguments: Any) -> Any:
+    """C function of several clearances with arguments of these types, see `_together`."""
+    return of_several(_together, _find, *arguments)
+
+
+def chain_of(ends: Pair) -> tuple[int, ...] | None:
+    """Degrees of freedom that move two frames, from the root on; None where one's branch does not begin the other's."""
+    short, long = sorted((ends.first, ends.second), key=lambda end: end.count)
+    own, chain = tuple(short.dof.tolist()), tuple(long.dof.tolist())
+    begins = chain[: len(own)] == own and short.tree.nb <= long.tree.nb and chain == tuple(sorted(chain))
+    return chain if begins and type(long) is Branch and type(short) is Branch else None

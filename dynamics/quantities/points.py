@@ -35,12 +35,18 @@ def knots_workspace(tree, nx):
 
 
 @kernel
-def place_points(branch, X, t, memory, P):
-    """P := the frame's origin at the states t .. t+7 of X (M, nx), the last one repeated."""
+def place_branch(branch, X, t, memory):
+    """Place the bodies of a branch at the states t .. t+7 of X (M, nx), the last one repeated."""
     nx = columns_of(X)
     pack(X, t, memory, nx)
     place_bodies(branch.tree, memory, False, Workspace(memory[nx:], branch.tree))
-    take_point(branch, branch.tree, nx, memory, P)
+
+
+@kernel
+def place_points(branch, X, t, memory, P):
+    """P := the frame's origin at the states t .. t+7 of X (M, nx), the last one repeated."""
+    place_branch(branch, X, t, memory)
+    take_point(branch, branch.tree, columns_of(X), memory, P)
 
 
 @kernel
@@ -56,7 +62,7 @@ def begins(first, second):
 
 @kernel
 def take_point(branch, tree, nx, memory, P):
-    """P := the frame's origin, after `place_points` of a branch with a ``tree`` that this one `begins`."""
+    """P := the frame's origin, after `place_branch` of a branch with a ``tree`` that this one `begins`."""
     _, p = placed(branch, Workspace(memory[nx:], tree))
     put(P, 0, p)
 
@@ -102,12 +108,12 @@ def bend_points(branch, tree, nx, memory, P, D, f, columns, m, H):
 
 
 @kernel
-def add_form(W, D, m, size, work, H):
-    """H (m m, 8) += Dᵀ W D of forms W (36, 8), symmetric, and columns D (6 m, 8), of both the first ``size`` of six.
+def add_form(W, D, m, size, work, n, H):
+    """H (n n, 8) += Dᵀ W D of forms W (36, 8), symmetric, and columns D (6 m, 8), of both the first ``size`` of six.
 
     work (6, 8): scratch.
     """
-    out, y = as_matrix(H, m, m), work
+    out, y = as_matrix(H, n, n), work
     for a in range(m):
         for i in range(size):
             y[i] = W[6 * i] * D[6 * a]
