@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, axes, choice, instance, numbers, positive, said, text
-from viz.shapes import Array
+from viz.shapes import DRAWABLE, Array
 
 Flags = NDArray[np.bool_]
 
@@ -15,8 +15,13 @@ Flags = NDArray[np.bool_]
 def instants(dt: ArrayLike, count: int) -> Array:
     """Times (count,) [s] that start at 0 and are ``dt`` apart: one number, or (count-1,) of them, zero allowed."""
     if axes(dt) == 0:
-        return np.arange(count, dtype=np.float64) * positive("dt", float(as_array("dt", dt, (), finite=False)))
+        step = positive("dt", float(as_array("dt", dt, (), finite=False)))
+        if step > DRAWABLE:
+            raise ProblemError(f"dt: expected at most {DRAWABLE:g} s, got {step:g}")
+        return np.arange(count, dtype=np.float64) * step
     steps = as_array("dt", dt, (count - 1,))
+    if (steps > DRAWABLE).any():
+        raise ProblemError(f"dt: expected durations of at most {DRAWABLE:g} s, got {numbers(steps)}")
     if (steps < 0.0).any() or (count > 1 and not steps.any()):
         raise ProblemError(f"dt: expected durations of at least 0 s, not all of them zero, got {numbers(steps)}")
     return np.concatenate([[0.0], np.cumsum(steps)])
@@ -31,9 +36,11 @@ def as_forces(forces: Mapping[str, ArrayLike], rows: Sequence[int] = ()) -> dict
         if len(array) not in allowed or len(array) == 0:
             wanted = " or ".join(str(n) for n in allowed if n) or "at least 1"
             raise ProblemError(f"forces[{said(name)}]: expected {wanted} rows, got {len(array)}")
-        if np.isinf(array).any():
-            where = f"forces[{said(name)}]"
+        where, most = f"forces[{said(name)}]", np.nanmax(np.abs(array), initial=0.0)
+        if np.isinf(most):
             raise ProblemError(f"{where}: expected finite numbers, or NaN where there is no contact, got inf")
+        if most > DRAWABLE:
+            raise ProblemError(f"{where}: expected numbers of at most {DRAWABLE:g} N, got {most:g}")
     return {name: np.where(np.isnan(f).any(axis=1, keepdims=True), 0.0, f) for name, f in arrays.items()}
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.errors import instances
+from ddp.errors import ProblemError, instances
 from dynamics.geometry.solids import Capsule as Capsule
 from dynamics.geometry.solids import Sphere as Sphere
 from dynamics.robots.capsules import BodyCapsule
@@ -34,6 +34,9 @@ SIDES, AROUND = 24, 8
 """Segments around a round solid, and around a thin tube."""
 SHARP = np.radians(35.0)
 """Angle from which edges are sharp [rad]."""
+
+DRAWABLE = 1e100
+"""Bound of numbers that are drawn: their squares and sums are finite."""
 
 OBSTACLE: Color = (0.80, 0.52, 0.25, 0.45)
 WALL: Color = (*OBSTACLE[:3], 0.30)
@@ -217,7 +220,10 @@ def as_obstacles(obstacles: Sequence[Obstacle] | Obstacle) -> list[Obstacle]:
     """Obstacles, or one alone, checked."""
     one = "a viz.Sphere or a viz.Capsule"
     several = (obstacles,) if isinstance(obstacles, Capsule) else obstacles
-    return list(instances("obstacles", several, Capsule, "viz.Spheres and viz.Capsules", one))
+    found = list(instances("obstacles", several, Capsule, "viz.Spheres and viz.Capsules", one))
+    if any(np.abs([*obstacle.start, *obstacle.end, obstacle.radius]).max() > DRAWABLE for obstacle in found):
+        raise ProblemError(f"obstacles: expected places and radii of at most {DRAWABLE:g} m, got larger ones")
+    return found
 
 
 def solid(segment: Capsule | BodyCapsule) -> Mesh:

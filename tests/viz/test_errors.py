@@ -36,3 +36,16 @@ def test_a_motion_beside_another_has_as_many_states(tmp_path):
     assert "what was planned" in (tmp_path / "plan.html").read_text()
     with pytest.raises(ProblemError, match="beside: expected 3 states, as many as X has, got 2"):
         viz.save_html(tmp_path / "both.html", robot, X, 0.1, beside=X[:2])
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"dt": 1e308}, r"dt: expected at most 1e\+100 s, got 1e\+308"),
+    ({"dt": [1e308, 1e308]}, r"dt: expected durations of at most 1e\+100 s"),
+    ({"forces": {"tool0": np.full((2, 3), 1e308)}}, r"forces\['tool0'\]: expected numbers of at most 1e\+100 N"),
+    ({"obstacles": [viz.Sphere([1e308, 0.0, 0.0], 0.1)]}, r"obstacles: expected places and radii of at most 1e\+100 m"),
+    ({"obstacles": [viz.Sphere([0.0, 0.0, 0.0], 1e308)]}, r"obstacles: expected places and radii of at most 1e\+100 m"),
+])  # fmt: skip
+def test_numbers_whose_squares_overflow_are_not_drawn(given, words, tmp_path):
+    robot = dynamics.load("ur5")
+    with pytest.raises(ProblemError, match=words):
+        viz.save_html(tmp_path / "page.html", robot, np.tile(robot.q0, (3, 1)), **{"dt": 0.1} | given)
