@@ -235,7 +235,8 @@ def condense(memory):
     fill(p, True)
     y = array_at(p.weighing, (p.M,))
     put(y, b.y)
-    multiply(y, factors_of(p))
+    if p.scaled != 0:
+        multiply(y, factors_of(p))
     evaluate(constraints_of(p), CURVATURE, 0, p.N + 1, X, U, y, y, array_at(p.to_exact, (p.N + 1, nz, nz)))
     if p.in_python != 0:
         ask(p, CURVE)

@@ -238,8 +238,9 @@ def violated(p):
     r, c, most = RowMemory(p.given), array_at(p.values, (p.M,)), 0.0
     b, hard, factors = row_arrays(r), integers_at(r.hard, (p.M,)), factors_of(p)
     for i in range(p.first):
-        if hard[i] != 0 or not row_steps.gives(b.give, i):
-            most = max(most, (c[i] - b.bounds[1, i]) / factors[i], (b.bounds[0, i] - c[i]) / factors[i])
+        beyond = max(c[i] - b.bounds[1, i], b.bounds[0, i] - c[i])
+        if beyond > 0.0 and (hard[i] != 0 or not row_steps.gives(b.give, i)):
+            most = max(most, beyond / factors[i])
     return most
 
 
