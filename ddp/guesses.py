@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from ddp.errors import ProblemError, as_array, axes
+from ddp.machine.number import WIDTH
 from ddp.protocols import Array
 from ddp.systems.system import System
 
@@ -95,3 +96,13 @@ def as_guess(guess: Any, dynamics: System, horizon: int) -> Start:
     if axes(guess) == 2 and np.shape(guess) == (N + 1, d.nx):
         raise ProblemError(f"guess: expected controls of shape ({N}, {d.nu}), or (X, U); got states alone")
     return as_array("guess", guess, (N, d.nu)).copy()
+
+
+def resting(dynamics: System, x0: Array) -> Array:
+    """Controls (M, nu) that keep states x0 (M, nx) at rest: eight at a time, so that none depends on others.
+
+    Where there are none, they are NaN: the compiled loop leaves such problems to `ddp.solve`, which says what is wrong.
+    """
+    X0 = np.resize(x0, (-(-len(x0) // WIDTH) * WIDTH, dynamics.nx))
+    U = [dynamics.nominal_control(eight) for eight in X0.reshape(-1, WIDTH, dynamics.nx)]
+    return as_array("dynamics.nominal_control", np.concatenate(U), (len(X0), dynamics.nu), finite=False)[: len(x0)]

@@ -19,8 +19,9 @@ from ddp.constraints.unreachable import Knot
 from ddp.costs.batch import varying
 from ddp.costs.bound import GAUSS_NEWTON
 from ddp.costs.cost_table import Table, expand_matrices
-from ddp.guesses import Motion, Start
+from ddp.guesses import Motion, Start, resting
 from ddp.machine.recycled import recycled
+from ddp.posture_kernels import DampedSteps, choose, keep_to
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.explanation import may_be_dear, rests
@@ -32,14 +33,8 @@ logger = logging.getLogger("mayne")
 SEEDS, NEAR, STEPS = 24, 2, 10
 """Random ends to begin from; steps to a minimum from the end that costs least to come to, and from these."""
 
-DAMPED, FALL, RISE = 1e-1, 0.2, 5.0
-"""The first damping relative to the Hessian's diagonal, how it falls where a step helps, and rises elsewhere."""
-
 FREE = 1e-15
 """Prices of controls below this, relative to the largest, count as none: these controls are not used."""
-
-IDLE = 1e-12
-"""Price of controls that nearly do the same as others on straight ways, relative to what they move."""
 
 HELD = 100.0
 """Price of half a squared violation at the end, relative to its bound's size, in costs of the end y = 0."""
@@ -51,7 +46,7 @@ BEST, DEAR = 2, 3.0
 """Ends, of those to which straight ways cost least, that are guessed before random ones; ways that cost no more than
 such a multiple of the least, or as much more of a negative one, tell how far away random ends are."""
 
-TRIED, EVERY, TOGETHER = 4, 4, 8
+TRIED, EVERY, TOGETHER = 4, 4, 16
 """Ends, of those that seem to cost least, to one of which a second start goes; how many knots have the same controls;
 and how many problems are searched for ends at a time."""
 
@@ -100,14 +95,15 @@ def _transposed(matrices: Array) -> Array:
 def _steps(problems: Sequence[Problem]) -> _Steps:
     """The first step of each problem about rest at x0, with the mean of running costs."""
     d, N, n, M = problems[0].dynamics, problems[0].horizon, problems[0].dynamics.n, len(problems)
-    x, u = np.array([one.x0 for one in problems]), np.array([d.nominal_control(one.x0) for one in problems])
+    x = np.array([one.x0 for one in problems])
+    u = resting(d, x)
     made, costs, nz = Expansion.of(d, M, np.zeros), problems[0].allocate(np.zeros), n + d.nu
     d.expand(x, u, made)
-    H, z = np.empty((M, nz, nz)), np.empty((M, nz))
+    H, z, mean = np.empty((M, nz, nz)), np.empty((M, nz)), np.full(N, 1.0 / N)
     for i, one in enumerate(problems):
         one.objective.expand(x[i : i + 1].repeat(N + 1, axis=0), u[i : i + 1].repeat(N + 1, axis=0), costs, 0, N)
-        H[i], z[i] = costs.lzz[:N].mean(axis=0), costs.lz[:N].mean(axis=0)  # H of separable knots: zero, kept elsewhere
-        H[i].reshape(-1)[:: nz + 1] += costs.diagonal[:N].mean(axis=0)
+        z[i], H[i] = mean @ costs.lz[:N], (mean @ costs.lzz[:N].reshape(N, -1)).reshape(nz, nz)
+        H[i].reshape(-1)[:: nz + 1] += mean @ costs.diagonal[:N]  # of separable knots, whose lzz is zero
     sizes, axes = np.linalg.eigh(H[:, n:, n:])
     free, moves = np.abs(sizes) <= FREE * np.abs(sizes).max(axis=1, keepdims=True), made.B @ axes
     noise = moves / np.where(free, np.inf, sizes)[:, None]
@@ -147,8 +143,8 @@ class Ends:
         self._laid: dict[int, tuple[Table, Array]] = {}
         self._prices: list[float] = []  # of violations, until they are known
         if any(len(rows.sizes) for rows in self._rows):
-            least = self._expanded(np.zeros((len(problems), 1, self._system.n)))[0]
-            self._prices = [HELD * (abs(float(cost)) or 1.0) for cost in least[:, 0]]
+            costs = self.least(np.zeros((len(problems), 1, self._system.n)), 0)[0][:, 0]
+            self._prices = [HELD * (abs(float(cost)) or 1.0) for cost in costs]
 
     def _of(self, count: int) -> tuple[Table, Array]:
         """The compiled terms of the ends, and the states x0, of as many for each problem."""
@@ -165,17 +161,16 @@ class Ends:
 
     def at(self, Y: Array) -> Array:
         """The ends (M S, nx)."""
-        dX = self._mean + Y @ _transposed(self._axes)
-        return self._system.integrate(self._of(Y.shape[1])[1], dX.reshape(-1, self._system.n))
+        return self._moved((self._mean + Y @ _transposed(self._axes)).reshape(-1, self._system.n))
 
-    def _expanded(self, Y: Array) -> tuple[Array, Array, Array]:
-        """Estimates (M, S), their gradients (M, S, n) and Gauss-Newton Hessians (M, S, n, n).
+    def _moved(self, moves: Array) -> Array:
+        """States (M S, nx) that moves from x0 (M S, n) lead to, as many of each problem."""
+        return self._system.integrate(self._of(len(moves) // len(self._problems))[1], moves)
 
-        Hard constraints of the end count as costs.
-        """
-        d, L, (M, S, n), X = self._system, self._axes[:, None], Y.shape, self.at(Y)
-        U, l, lz = np.zeros((M * S, d.nu)), np.zeros(M * S), np.zeros((M * S, n + d.nu))
-        lzz = np.zeros((M * S, n + d.nu, n + d.nu))
+    def _add_costs(self, X: Array, l: Array, lz: Array, lzz: Array) -> None:
+        """Add costs of ends X (M S, nx), with Gauss-Newton Hessians. Hard constraints of the end count as costs."""
+        d, S = self._system, len(X) // len(self._problems)
+        n, U = d.n, np.zeros((len(X), d.nu))
         expand_matrices(self._of(S)[0], GAUSS_NEWTON, X, U, l, lz, lzz)
         for i, (entries, rows) in enumerate(zip(self._terms, self._rows, strict=True)):
             own = slice(i * S, (i + 1) * S)
@@ -188,25 +183,14 @@ class Ends:
                 l[own] += 0.5 * price * (r * r).sum(axis=1)
                 lz[own, :n] += price * np.einsum("kia,ki->ka", J, r)
                 lzz[own, :n, :n] += price * np.einsum("kia,kib->kab", J, J)
-        f, g = l.reshape(M, S) + 0.5 * (Y * Y).sum(axis=2), lz[:, :n].reshape(M, S, n) @ self._axes + Y
-        return f, g, _transposed(L) @ lzz[:, :n, :n].reshape(M, S, n, n) @ L + np.eye(n)
 
     def least(self, Y: Array, steps: int) -> tuple[Array, Array]:
         """Minima near Y: their estimates (M, S) and y (M, S, n)."""
-        Y, (f, g, H) = Y.copy(), self._expanded(Y)
-        damping = np.full((*f.shape, 1), DAMPED)
-        for _ in range(steps):
-            damped = H.copy()
-            damped.reshape(*f.shape, -1)[:, :, :: Y.shape[2] + 1] *= 1.0 + damping
-            tried = Y - np.linalg.solve(damped, g[..., None])[..., 0]
-            found = self._expanded(tried)
-            better = (found[0] < f)[..., None]
-            damping *= np.where(better, FALL, RISE)
-            np.copyto(f, found[0], where=better[..., 0])
-            np.copyto(Y, tried, where=better)
-            np.copyto(g, found[1], where=better)
-            np.copyto(H, found[2], where=better[..., None])
-        return f, Y
+        search = DampedSteps(self._mean, self._axes, Y, self._system.nu)
+        for _ in range(steps + 1):
+            self._add_costs(self._moved(search.moves), search.l, search.lz, search.lzz)
+            search.go_on()
+        return search.f, search.Y
 
     def found(self, most: int = SEEDS) -> list[Array]:
         """Different ends (., nx) of each, the least estimate first, from some that are no further than the nearest."""
@@ -216,18 +200,10 @@ class Ends:
         away *= (random.uniform(0.3, 1.0, SEEDS) / np.linalg.norm(away, axis=1))[:, None]
         Y = np.concatenate([y, np.linalg.norm(y, axis=2)[:, :, None] * away], axis=1)
         f, Y = self.least(Y, STEPS)
+        chosen = np.empty((M, min(most, f.shape[1])), dtype=np.int64)
+        choose(f, Y, APART, chosen)
         X = self.at(Y).reshape(*f.shape, -1)
-        return [x[_different(*own, most)] for x, own in zip(X, zip(f, Y, strict=True), strict=True)]
-
-
-def _different(f: Array, Y: Array, most: int) -> list[int]:
-    """Rows of Y (S, n) that are not the same ones, those of the least f (S,) first."""
-    chosen, left = list[int](), np.ones(len(f), dtype=bool)
-    for i in np.argsort(f, kind="stable").tolist():
-        if left[i] and len(chosen) < most:
-            chosen.append(i)
-            left &= ((Y - Y[i]) ** 2).sum(axis=1) > APART**2 * (Y[i] * Y[i]).sum()
-    return chosen
+        return [x[own[own >= 0]] for x, own in zip(X, chosen, strict=True)]
 
 
 def straight(problems: Sequence[Problem], ends: Array, every: int = 1) -> list[Way]:
@@ -253,19 +229,15 @@ def straight(problems: Sequence[Problem], ends: Array, every: int = 1) -> list[W
     if robot:
         made = Expansion.of(d, len(at), recycled)
         d.expand(at, rest, made)
-        missed, sizes = d.difference(d.step(at, rest), after)[:, :, None], np.sqrt((made.B * made.B).sum(axis=1))
-        units = np.where(sizes > 0.0, sizes, 1.0)[:, :, None]  # of which controls move states equally far
-        back = _transposed(made.B) / units
-        square = back @ _transposed(back) + IDLE * np.eye(d.nu)
+        missed = d.difference(d.step(at, rest), after)
 
     def found(own: slice, gains: bool) -> Array:
         """Controls of some knots and, if wanted, the gains behind them: (., nu, 1 + n)."""
         if not robot:
             return np.concatenate([rest[own, :, None], np.zeros((len(rest[own]), d.nu, d.n))], axis=2)
-        sought = back[own] @ (np.concatenate([missed[own], -made.A[own]], axis=2) if gains else missed[own])
-        controls = np.linalg.solve(square[own], sought) / units[own]
-        controls[:, :, 0] += rest[own]
-        return controls
+        out = np.empty((len(rest[own]), d.nu, 1 + d.n if gains else 1))
+        keep_to(made.A[own], made.B[own], missed[own], rest[own], out)
+        return out
 
     def kept(i: int) -> Motion:
         """Way i with its gains."""

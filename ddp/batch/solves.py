@@ -6,9 +6,8 @@ import numpy as np
 
 from ddp.batch.lanes import CONVERGED, COST, DONE, ENDING, EXPECTED, GRADIENT, ITERATIONS, LEFT, ROUNDING
 from ddp.batch.native import LANES, Guess, Native, Results, obstacle
-from ddp.errors import DDPError, ProblemError, as_array
-from ddp.guesses import Motion, Start, as_guess
-from ddp.machine.number import WIDTH
+from ddp.errors import DDPError, ProblemError
+from ddp.guesses import Motion, Start, as_guess, resting
 from ddp.many.rows import ARRAYS, Rows, fail, fill, kept_in, said_in
 from ddp.many.rows import ENDINGS as NAMES
 from ddp.options import DDP
@@ -186,17 +185,7 @@ def guess_of(problems: Sequence[Problem], start: Start) -> Guess | None:
     if isinstance(start, tuple):
         return None
     if start is None or isinstance(start, np.ndarray):
-        U = np.repeat(_resting(problems)[:, None], N, axis=1) if start is None else start[None]
+        x0 = np.array([p.x0 for p in problems])
+        U = np.repeat(resting(d, x0)[:, None], N, axis=1) if start is None else start[None]
         return Guess(np.zeros((1, N + 1, d.nx)), U, np.zeros((1, N, d.nu, d.n)), True)
     return Guess(start.X[None], start.U[None], start.K[None], False)
-
-
-def _resting(problems: Sequence[Problem]) -> Array:
-    """Controls (M, nu) that keep problems at rest where they begin: eight at a time, so that none depends on others.
-
-    Where there are none, they are NaN: the compiled loop leaves such problems to `ddp.solve`, which says what is wrong.
-    """
-    d, M = problems[0].dynamics, len(problems)
-    X0 = np.resize(np.array([p.x0 for p in problems]), (-(-M // WIDTH) * WIDTH, d.nx))
-    U = [d.nominal_control(eight) for eight in X0.reshape(-1, WIDTH, d.nx)]
-    return as_array("dynamics.nominal_control", np.concatenate(U), (len(X0), d.nu), finite=False)[:M]
