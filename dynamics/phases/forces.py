@@ -166,6 +166,11 @@ class _Forces:
         self._turned = None if are_natural(compiled) else ContactForces(system.robot, contacts, *own)
         self._last: list[tuple[Array, Array, Array]] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the forces alone of the last record, a thirtieth: the next costs of the same trajectory need them."""
+        known = self._where[0] + self.size if self._last else 0
+        return vars(self) | {"_last": [(X, U, record[:, :known].copy()) for X, U, record in self._last]}
+
     @cached_property
     def _alone(self) -> PhasedDynamics:
         """System with nothing but these contacts: made, for some milliseconds, where the solved one notes no forces."""
@@ -181,7 +186,7 @@ class _Forces:
         if self._turned is not None:
             return self._turned.values(X, U)
         first = self._where[0]
-        return self._recorded(X, U)[:, first : first + self.size]
+        return self._recorded(X, U, first + self.size)[:, first : first + self.size]
 
     def derivatives(self, X: Array, U: Array, g: Array, exact: bool) -> tuple[Array, Array]:
         X, U = _knots(self.system, X, U)
@@ -189,7 +194,7 @@ class _Forces:
         H = np.zeros((len(X), nz, nz))
         if self._turned is not None:
             return self._turned.derivatives(X, U), self._turned.hessians(X, U, g) if exact else H
-        record, (_, asked, begin, ld) = self._recorded(X, U), self._where
+        record, (_, asked, begin, ld) = self._recorded(X, U, self._alone.record_size), self._where
         if exact:
             weighed = record.copy()
             weighed[:, asked : asked + self.size] = g
@@ -205,13 +210,14 @@ class _Forces:
             return None
         return dynamics.noted_forces(self._compiled, knots.start, knots.stop - knots.start)
 
-    def _recorded(self, X: Array, U: Array) -> Array:
-        """Record the derivatives of knots; the last ones are kept for the next order of the same trajectory.
+    def _recorded(self, X: Array, U: Array, count: int) -> Array:
+        """Record the derivatives of knots, at least the first ``count`` numbers of each.
 
+        The last ones are kept for the next order of the same trajectory.
         NaN where there is no step of time.
         """
         for last in self._last[:1]:
-            if np.array_equal(last[0], X) and np.array_equal(last[1], U):
+            if last[2].shape[1] >= count and np.array_equal(last[0], X) and np.array_equal(last[1], U):
                 return last[2]
         out = expanded(self._alone, X, U)
         out.record[~np.isfinite(out.A).all(axis=(1, 2))] = np.nan

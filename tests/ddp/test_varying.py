@@ -14,6 +14,7 @@ import ddp
 import dynamics
 from ddp.packages import edition
 from ddp.parallel.workers import common
+from dynamics.phases.forces import pushes
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.quantities.frames import branch
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
@@ -302,13 +303,26 @@ def test_doubts_about_what_is_sent_are_told_before(caplog):
 
 def test_a_gait_that_was_sent_is_the_gait():
     trot = gaits.trot("go2")
-    again = pickle.loads(pickle.dumps(trot))
-    here, there = ddp.solve(trot), ddp.solve(again)
-    assert np.array_equal(here.X, there.X)
-    assert np.array_equal(here.K, there.K)
+    there = pickle.dumps(trot)
+    again = pickle.loads(there)
+    here, other = ddp.solve(trot), ddp.solve(again)
+    assert np.array_equal(here.X, other.X)
+    assert np.array_equal(here.K, other.K)
     assert again.dynamics.phases[0].contacts[0].frame == trot.dynamics.phases[0].contacts[0].frame
     x, y = (one.varying(friction=0.5).values(here.X, 3.0 * here.U) for one in (trot, again))
     assert np.array_equal(x, y)
+    assert len(pickle.dumps(trot)) < 1.3 * len(there)  # of what forces record along trajectories little is sent
+
+
+def test_forces_that_were_sent_are_recorded_again_for_their_derivatives():
+    trot = gaits.trot("go2")
+    forces = pushes(trot.dynamics, trot.dynamics.phases[0].contacts)
+    X, U = (np.repeat(one[:1], 3, axis=0) for one in trot.guess)
+    values, weights = forces.values(X, U), np.ones((3, forces.size))
+    again = pickle.loads(pickle.dumps(forces))
+    assert np.array_equal(again.values(X, U), values)
+    for here, there in zip(*(one.derivatives(X, U, weights, True) for one in (forces, again)), strict=True):
+        assert np.array_equal(here, there)
 
 
 def test_what_terms_have_bound_is_sent_with_them(reach):
@@ -385,7 +399,8 @@ def test_what_is_of_the_main_script_is_sent_by_who_knows_how(monkeypatch):
     monkeypatch.setattr(Effort, "__module__", "__main__")
     problem = own_problem()
     there = cloudpickle.dumps(problem)
-    assert b"Parcel" not in there  # which would look for Effort in the main script of whoever receives it
+    *_, state = problem.__reduce__()
+    assert isinstance(state, dict)  # no parcel, which would look for Effort in the main script of whoever receives it
     again = pickle.loads(there)
     assert np.array_equal(ddp.solve(again).X, ddp.solve(problem).X)
 
