@@ -322,12 +322,12 @@ class Problem:
         left = ("places", "_before") if self.placed else ("places", "_before", "rows")  # no rows are made in no time
         state = {name: value for name, value in vars(self).items() if name not in left}
         try:
-            return _made, (edition(),), packed(state)
+            return _made, (edition(),), tuple(packed(state))
         except Exception:
             return _made, (edition(),), state
 
     def __setstate__(self, state: Any) -> None:
-        vars(self).update(unpacked(state) if isinstance(state, Parcel) else state)
+        vars(self).update(unpacked(Parcel(*state)) if isinstance(state, tuple) else state)
 
     def __copy__(self) -> Problem:
         return self.twin()

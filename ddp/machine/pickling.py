@@ -8,17 +8,18 @@ address added where they point into it; values that Python knows of a struct are
 import io
 import pickle
 import sys
-from abc import ABCMeta
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.compiling.compiled import Kernel
 from ddp.compiling.library import find
-from ddp.machine.aligned import aligned_zeros
+from ddp.machine.aligned import aligned_memory
 from ddp.machine.bound import Bound
 from ddp.machine.struct import Struct
 from ddp.machine.written import address
@@ -26,40 +27,52 @@ from ddp.machine.written import address
 ALIGNED = 64
 """Bytes: arrays begin at multiples of it."""
 
-KINDS = "fiub"
-"""Kinds of numpy's types that are numbers."""
-
-NAMED = {type, ABCMeta, FunctionType, Kernel}
+NAMED = type, FunctionType, type(lru_cache(len)), Kernel
 """Types of classes, functions and kernels, which are sent by their names."""
 
-TYPES = {kind.str: kind for kind in map(np.dtype, (np.float64, np.int64, np.bool_))}
-"""The commonest of these types by their names, which numpy would read at every array."""
+TYPES = {kind: np.dtype(kind) for kind in "?bBhHiIlLqQefdg"}
+"""Numpy's types that are numbers by their letters, which it would read at every array."""
+
+_array: Any = np.ndarray
 
 
 class NotPackedError(Exception):
     """Something is not found by its name elsewhere: a plain pickle, or one that sends code, may know what to do."""
 
 
-Place: TypeAlias = tuple[int, tuple[int, ...], str, str]
-"""Place of an array in a block: its offset [bytes], shape and type; "T" if it is the transpose of what is there, and
-"r" if it may only be read."""
+Place: TypeAlias = tuple[tuple[int, ...], str, int, str, bool]
+"""Place of an array in a block: its shape, the letter of its type, its offset [bytes], its order, "C" or "F" as numpy
+calls them, and whether it can be written to."""
 
 
 class Parcel(NamedTuple):
     """Objects without their arrays, structs, classes and functions; the block; and where these are in it.
 
-    arrays: of the objects, where each is, see `Place`.   names: modules and names of classes and functions, a struct's
-    of its class.   structs: number among these, first word and number of words in the block.
-    pointers: words that addresses of the block are added to.   details: values of each struct, pickled.
+    layout: a `Layout`, pickled.
     """
 
     objects: bytes
     block: bytes
-    arrays: list[Place]
+    layout: bytes
+
+
+class Layout(NamedTuple):
+    """Where things are in a block.
+
+    shapes, types, offsets, orders: of the arrays of the objects, see `Place`.   locked: numbers of those that cannot be
+    written to.   names: modules and names of classes and functions, a struct's of its class.
+    structs: number among these, first word and number of words in the block, and values, pickled.
+    pointers: words that addresses of the block are added to.
+    """
+
+    shapes: list[tuple[int, ...]]
+    types: list[np.dtype]
+    offsets: list[int]
+    orders: list[str]
+    locked: list[int]
     names: list[tuple[str, str]]
-    structs: list[tuple[int, int, int]]
-    pointers: bytes
-    details: list[bytes]
+    structs: list[tuple[int, int, int, bytes]]
+    pointers: NDArray[np.int64]
 
 
 class _Packer(pickle.Pickler):
@@ -72,11 +85,11 @@ class _Packer(pickle.Pickler):
         self.numbers: dict[int, int] = {}
 
     def persistent_id(self, value: Any) -> Any:
-        if type(value) is np.ndarray and value.dtype.kind in KINDS:
+        if type(value) is np.ndarray and value.dtype.char in TYPES and value.dtype.isnative:
             return self.number(value, self.arrays)
         if isinstance(value, Struct):
             return -1 - self.struct(value)
-        return -1 - self.number(value, self.others) if type(value) in NAMED and _is_found(value) else None
+        return -1 - self.number(value, self.others) if isinstance(value, NAMED) and _is_found(value) else None
 
     def reducer_override(self, value: Any) -> Any:
         if getattr(value, "__module__", None) == "__main__" and hasattr(value, "__qualname__"):
@@ -139,16 +152,16 @@ def packed(state: Any) -> Parcel:
 
     def place_of(array: np.ndarray) -> Place:
         if id(array) not in known:
-            own, flags = array.T if array.flags.fnc else array, array.flags
-            how = "T" * flags.fnc + "r" * (not flags.writeable)
-            known[id(array)] = add(own.tobytes()), own.shape, own.dtype.str, how
+            order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
+            begin = add(array.tobytes(order))
+            known[id(array)] = array.shape, array.dtype.char, begin, order, array.flags.writeable
         return known[id(array)]
 
     arrays = [place_of(array) for array in packer.arrays]
     structs = {k: one for k, one in enumerate(packer.others) if isinstance(one, Struct)}
     words = {k: add(bytes(8 * len(struct._words))) for k, struct in structs.items()}
     pointers: list[int] = []
-    details = []
+    details = dict[int, bytes]()
     for k, struct in structs.items():
         begin = words[k]
         own, detail = struct._words.copy(), dict[str, tuple[str, Any]]()
@@ -156,7 +169,7 @@ def packed(state: Any) -> Parcel:
             at = struct._places[name]
             if isinstance(value, np.ndarray):
                 place = place_of(value)
-                own[at], detail[name] = place[0], ("array", place)
+                own[at], detail[name] = place[2], ("array", place)
             elif isinstance(value, Struct):
                 number = packer.struct(value)
                 own[at], detail[name] = words[number], ("struct", number)
@@ -171,30 +184,42 @@ def packed(state: Any) -> Parcel:
             pointers.append(begin // 8 + at)
         block.seek(begin)
         block.write(own.tobytes())
-        details.append(pickle.dumps(detail, protocol=pickle.HIGHEST_PROTOCOL))
+        details[k] = pickle.dumps(detail, protocol=pickle.HIGHEST_PROTOCOL)
     kinds = [type(one) if isinstance(one, Struct) else one for one in packer.others]
     if lost := [kind.__qualname__ for kind in kinds if not _is_found(kind)]:
         raise NotPackedError(f"{lost[0]} is not found by its name")
     names = [(kind.__module__, kind.__qualname__) for kind in kinds]
-    places = [(k, words[k] // 8, len(struct._words)) for k, struct in structs.items()]
+    shapes, types, offsets, orders, writeable = map(list, zip(*arrays, strict=True)) if arrays else ([],) * 5
+    locked = [k for k, free in enumerate(writeable) if not free]
+    places = [(k, words[k] // 8, len(struct._words), details[k]) for k, struct in structs.items()]
+    layout = shapes, types, offsets, orders, locked, names, places, np.array(pointers, np.int64).tobytes()
     content = block.getvalue().ljust(-(-end // 8) * 8, b"\0")
-    return Parcel(stream.getvalue(), content, arrays, names, places, np.array(pointers, np.int64).tobytes(), details)
+    return Parcel(stream.getvalue(), content, pickle.dumps(layout, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+@lru_cache(maxsize=64)
+def _layout(pickled: bytes) -> Layout:
+    """Read a layout, once: problems that differ by their numbers have the same."""
+    shapes, types, offsets, orders, locked, names, structs, pointers = pickle.loads(pickled)
+    kinds = [TYPES[one] for one in types]
+    return Layout(shapes, kinds, offsets, orders, locked, names, structs, np.frombuffer(pointers, np.int64))
 
 
 def unpacked(parcel: Parcel) -> Any:
     """Objects of a parcel."""
-    memory = aligned_zeros((len(parcel.block) // 8,))
+    layout = _layout(parcel.layout)
+    memory = aligned_memory(len(parcel.block) // 8)
     words = memory.view(np.int64)
     words[:] = np.frombuffer(parcel.block, np.int64)
     base = address(memory)
-    words[np.frombuffer(parcel.pointers, np.int64)] += base
+    words[layout.pointers] += base
     buffer = memory.data  # arrays are made of it in half the time that they are of an array
-    made = [
-        _view(buffer, offset, shape, kind, how) if how else np.ndarray(shape, TYPES.get(kind, kind), buffer, offset)
-        for offset, shape, kind, how in parcel.arrays
-    ]
-    others = _found(parcel.names)
-    for (k, begin, count), details in zip(parcel.structs, parcel.details, strict=True):
+    places = layout.shapes, layout.types, repeat(buffer), layout.offsets, repeat(None), layout.orders
+    made: list[Any] = [*map(_array, *places)]
+    for k in layout.locked:
+        made[k].setflags(False)  # by its place: twice as fast
+    others = _found(layout.names)
+    for k, begin, count, details in layout.structs:
         others[k] = struct = object.__new__(others[k])
         struct._values, struct._words = _Values(buffer, others, details), words[begin : begin + count]
         struct.start = struct.address = base + 8 * begin
@@ -203,13 +228,11 @@ def unpacked(parcel: Parcel) -> Any:
     return objects.load()
 
 
-def _view(buffer: memoryview, offset: int, shape: tuple[int, ...], kind: str, how: str) -> Any:
+def _view(buffer: memoryview, place: Place) -> Any:
     """Array of a block."""
-    array: Any = np.ndarray(shape, TYPES.get(kind, kind), buffer, offset)
-    if "T" in how:
-        array = array.T
-    if "r" in how:
-        array.setflags(False)  # by its place: twice as fast
+    shape, kind, offset, order, writeable = place
+    array = _array(shape, TYPES[kind], buffer, offset, None, order)
+    array.setflags(writeable)
     return array
 
 
@@ -239,7 +262,7 @@ class _Values(MutableMapping[str, Any]):
         found = self._all()
         kind, value = found[name]
         if kind == "array":
-            value = _view(self._buffer, *value)
+            value = _view(self._buffer, value)
         elif kind == "struct":
             value = self._others[value]
         elif kind == "structs":

@@ -84,7 +84,7 @@ class Contact:
         settle(self, target=None if self.target is None else _target(self))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        settle(self, **state)
+        vars(self).update(state)
         if isinstance(self.target, np.ndarray):
             self.target.flags.writeable = False
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
+from ddp.machine import pickling
 from ddp.machine.pickling import NotPackedError, packed, unpacked
 from ddp.machine.struct import Struct, integer
 
@@ -23,15 +24,24 @@ class Outer:
 @pytest.mark.parametrize(
     "array",
     [numbers, numbers.T, np.asfortranarray(numbers), numbers[::2, ::-1], numbers[:, 1], np.zeros((0, 3)), readable,
-     np.arange(5), np.array(3.0), np.array([True, False]), np.broadcast_to(1.0, (2, 3))],
+     np.arange(5), np.array(3.0), np.array([True, False]), np.broadcast_to(1.0, (2, 3)),
+     np.arange(3, dtype=">f8"), np.arange(3, dtype=np.float16), np.arange(3, dtype=np.longlong)],
 )  # fmt: skip
 def test_arrays_of_any_layout_arrive_as_from_a_pickle(array):
     own, again = unpacked(pickle.loads(pickle.dumps(packed([array])))), pickle.loads(pickle.dumps([array]))
-    assert own[0].dtype == again[0].dtype
+    assert own[0].dtype == array.dtype
     assert np.array_equal(own[0], again[0])
     assert own[0].flags.c_contiguous == again[0].flags.c_contiguous
     assert own[0].flags.f_contiguous == again[0].flags.f_contiguous
     assert own[0].flags.writeable == array.flags.writeable
+
+
+def test_a_layout_is_read_once_for_problems_of_other_numbers():
+    before = pickling._layout.cache_info().misses
+    one, two = (unpacked(packed([numbers + k, readable])) for k in range(2))
+    assert pickling._layout.cache_info().misses <= before + 1
+    assert np.array_equal(one[0] + 1.0, two[0])
+    assert np.array_equal(one[1], readable)
 
 
 def test_an_array_in_several_places_is_one_array():
