@@ -1,6 +1,8 @@
 """Fixtures of all tests."""
 
 import gc
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +32,26 @@ def pytest_configure(config: pytest.Config) -> None:
     thorough.is_asked = config.getoption("--thorough")
 
 
+class _FromTheLast(pytest.Dir):
+    """A folder whose last files are read first."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Files and folders, the other way round."""
+        return reversed(list(super().collect()))
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir | None:
+    """Have one of two processes begin with the last file: what one has compiled of the tests, the other one reads."""
+    backwards = os.environ.get("PYTEST_XDIST_WORKER") == "gw1"
+    return _FromTheLast.from_parent(parent, path=path) if backwards else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort tests by their files, slow ones first; within a file they stay in order."""
     slow = [Path(__file__).parent / name for name in SLOW]
 
-    def rank(item: pytest.Item) -> int:
-        return next((k for k, path in enumerate(slow) if item.path == path), len(slow))
+    def rank(item: pytest.Item) -> tuple[int, Path]:
+        return next((k for k, path in enumerate(slow) if item.path == path), len(slow)), item.path
 
     items.sort(key=rank)
 
