@@ -19,8 +19,11 @@ sys.dont_write_bytecode = True
 sys.modules["ddp"] = types.ModuleType("ddp")  # without all that it imports
 sys.modules["ddp"].__path__ = [{str(ROOT / "ddp")!r}]
 import numpy as np
+from numba.core.registry import cpu_target
 from ddp.compiling import content, kernel, library, store
 library.SMALL = 0
+for context in (cpu_target.typing_context, cpu_target.target_context):
+    context.refresh()  # what numba knows of its functions, before its first compile: most of what that takes
 wishes, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
 for wish in wishes:
     wish = json.loads(wish)
