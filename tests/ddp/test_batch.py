@@ -330,7 +330,8 @@ def test_doubts_about_success_are_told_as_solve_tells_them(cost):
         "flat": lambda x, u: 7.0 + 0.0 * u[0],
         "beyond rounding": lambda x, u: np.cosh(u[0] - 0.3) + np.cosh(3.0 * x[0] - 1.0),
     }
-    problem = ddp.Problem(FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1), [running[cost]], [], [0.2], 5)
+    system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), 2, 1)
+    problem = ddp.Problem(system, [running[cost]], [], [0.2, 0.0], 5)
     found = compare(problem, {"x0": around(problem, 3)}, ddp.DDP(tolerance=1e-300))
     told = {"flat": "perhaps no minimum", "beyond rounding": "to rounding"}[cost]
     assert told in found.solution(0).status
