@@ -200,13 +200,19 @@ def wall(x, u):
 
 
 @numba.njit
-def nothing(x, u):
-    return np.zeros(3)
+def longer_far_away(x, u):
+    """Gradient of nothing, of another size far from the wall."""
+    return np.zeros(4000 if x[0] < -1.0 else 3)
+
+
+@numba.njit
+def flat(x, u):
+    return np.zeros((3, 3))
 
 
 def test_a_jitted_term_that_raises_is_named_at_the_guess_and_stepped_back_from_later():
     base = pendulum()
-    problem = dataclasses.replace(base, running=[*base.running, ddp.JittedTerm(wall, nothing, nothing)])
+    problem = dataclasses.replace(base, running=[*base.running, ddp.JittedTerm(wall, longer_far_away, flat)])
     U = np.full((100, 1), 5.0)
     with pytest.raises(ddp.ProblemError, match=r"running\[1\].*value raised ValueError: beyond the wall at knot \d+"):
         ddp.solve(problem, guess=U)
@@ -246,27 +252,12 @@ def test_gradients_are_not_differenced_along_numbers_of_a_curved_space():
             ddp.Problem(moved, terminal=[], x0=np.zeros(3), horizon=3, **listed)
 
 
-@numba.njit
-def free_of_charge(x, u):
-    return 0.0
-
-
-@numba.njit
-def longer_far_away(x, u):
-    return np.full(4000 if abs(x[0]) > 1.0 else 3, 1.0)
-
-
-@numba.njit
-def flat(x, u):
-    return np.zeros((3, 3))
-
-
 def test_a_gradient_that_changes_its_size_is_nan_there_and_nowhere_else():
     problem = dataclasses.replace(
-        pendulum(horizon=10), running=[ddp.JittedTerm(free_of_charge, longer_far_away, flat)], terminal=[]
+        pendulum(horizon=10), running=[ddp.JittedTerm(wall, longer_far_away, flat)], terminal=[]
     )
     X, U, out = np.zeros((11, 2)), np.zeros((11, 1)), problem.allocate()
-    X[3] = 2.0
+    X[3] = -2.0
     problem.expand(X, U, out, 0, 11)
     assert np.isnan(out.lz[3]).all()
     assert np.isfinite(np.delete(out.lz, 3, axis=0)).all()
