@@ -155,6 +155,7 @@ def test_what_does_not_converge_is_a_row_with_its_status(problem, over):
     assert many.solution(first.sample).status.ending is alone.status.ending
 
 
+@pytest.mark.usefixtures("forked")
 def test_samples_that_kill_their_worker_are_marked_and_nothing_else_is_lost():
     problem = ddp.Problem(drift, [straight()], [Deadly()], np.zeros(2), 5)
     X0 = 0.1 * np.random.default_rng(0).normal(size=(100, 2))
