@@ -14,6 +14,7 @@ import dynamics
 import viz
 from ddp.check import check_derivatives
 from ddp.compiling import kernel, store
+from ddp.compiling.first_calls import compile_uncalled
 from ddp.errors import ProblemError, choice, positive, said
 from ddp.solutions.explanation import misses_of
 from ddp.solver import solve as solve_problem
@@ -241,6 +242,7 @@ def warm_up(names: tuple[str, ...], clear: bool, as_json: bool) -> None:
             problem = entry()
             warm(problem)
             warm_batch(problem)
+            compile_uncalled()
         rows.append((entry.name, len(compiled), time.perf_counter() - start))
     folder, count, size = store.kept()
     problems = [dict(zip(("name", "compiled", "seconds"), row, strict=True)) for row in rows]

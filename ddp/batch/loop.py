@@ -33,7 +33,7 @@ from ddp.batch.lanes import (
     Worker,
 )
 from ddp.batch.sweeps import copy, know, price, sweep_together
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import apart, call_contraction, kernel
 from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import CONVERGED as ENDS_CONVERGED
 from ddp.descent import GOES_ON, LONG, STATIONARY
@@ -189,7 +189,7 @@ def keep(w, lane, cost):
     copy(lane.kept_U, lane.tried_U, w.N * w.nu)
 
 
-@kernel
+@apart
 def begin(w, lane, cost):
     """Begin to iterate where the guess leads, or, if that is not worth following, with the states of the guess."""
     iterates.clip(w, lane.U, lane.best_U)
@@ -216,7 +216,7 @@ def start(w, lane):
     propose(w, lane, lane.decisions.mode)
 
 
-@kernel
+@apart
 def begin_torn(w, lane):
     """Begin to iterate with the states of the guess, and the gaps that these leave open."""
     iterates.scale_gaps(w, lane, 1.0)
@@ -309,7 +309,7 @@ def finish_iteration(w, lane):
     return True
 
 
-@kernel
+@apart
 def conclude(w, lane, expected, ending):
     """Sweep for the last gains, and write the result; what is no minimum for certain is left to `ddp.solve`."""
     gradient, exact = lane.gradient, False

@@ -217,11 +217,15 @@ def _called(function: Any) -> Iterator[Kernel]:
     names = set(_names(function.__code__))
     for name in names:
         value = function.__globals__.get(name)
-        if isinstance(value, Kernel):
+        if inspect.ismodule(value):
+            yield from filter(_is_compiled_with_callers, (vars(value).get(other) for other in names))
+        elif _is_compiled_with_callers(value):
             yield value
-        elif inspect.ismodule(value):
-            members = (vars(value).get(other) for other in names)
-            yield from (member for member in members if isinstance(member, Kernel))
+
+
+def _is_compiled_with_callers(value: Any) -> bool:
+    """Whether it is a kernel that is not compiled when it is first called."""
+    return isinstance(value, Kernel) and value.returns is None
 
 
 def _names(code: CodeType) -> Iterable[str]:

@@ -25,7 +25,7 @@ from numba.core import compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
-from ddp.compiling import calls, content, library, passes
+from ddp.compiling import calls, content, first_calls, library, passes
 from ddp.compiling.answers import answers
 from ddp.compiling.building import Builder
 from ddp.compiling.interrupts import uninterrupted
@@ -123,6 +123,14 @@ class _Typed:
         return self.signature
 
 
+class Later(NamedTuple):
+    """A kernel for types of arguments that is compiled when it is first called; see `Overload`."""
+
+    need: library.Deferred
+    signature: Any
+    entry_point: Any
+
+
 class Overload(NamedTuple):
     """A kernel for types of arguments. ``entry_point``: what numba knows it by."""
 
@@ -152,6 +160,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     """Whether it is cached."""
     is_apart = False
     """Whether it stays a call in kernels that are compiled whole."""
+    returns: Any = None
+    """Type of what it gives back, of one that is compiled when it is first called; see `kernel.apart`."""
     level = int(numba.config.OPT)
     """Level of LLVM's optimisation."""
 
@@ -164,6 +174,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         update_wrapper(self, py_func)
         self.builder = builder
         self.entries: dict[Any, Overload] = {}
+        self.deferred: dict[Any, Later] = {}
         self.contents: dict[Any, bytes | None] = {}
         """Types of arguments -> the digest of the kernel as it was compiled for them; empty if it was not as it is."""
 
@@ -212,6 +223,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def _know(self, args: Any, found: library.Library) -> None:
         """Have callers compiled with calls of the kernel for types of arguments."""
         made = Overload(found, object())
+        if self.returns is not None and made.signature.return_type != self.returns:
+            raise TypeError(f"{self._name}: expected that it returns {self.returns}, got {made.signature}")
         needed = None
         if is_findable(self.py_func):
             needed = library.Needed(self.py_func.__module__, self.py_func.__qualname__, args, made.fndesc.mangled_name)
@@ -222,8 +235,32 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def get_call_template(self, args: Any, kws: Any) -> Any:
         pysig, args = self.fold_argument_types(args, kws)
         args = tuple(kind if k in self.constants else types.unliteral(kind) for k, kind in enumerate(args))
-        self.prepare(args)
-        return _Typed(self.overloads[args].signature), pysig, args, {}
+        later = self.defer(args)
+        if later is None:
+            self.prepare(args)
+        return _Typed((later or self.overloads[args]).signature), pysig, args, {}
+
+    def get_overload(self, sig: Any) -> Any:
+        """Object that numba knows calls of the kernel by."""
+        later = self.deferred.get(tuple(sig))
+        return super().get_overload(sig) if later is None else later.entry_point
+
+    def defer(self, args: Any) -> Later | None:
+        """Have callers compiled with calls through a slot that is filled at the first call.
+
+        None of a kernel that they are compiled with: others, those that no other process finds, or of unknown content.
+        """
+        key = key_of("kernel", self, args) if self.returns is not None and is_findable(self.py_func) else None
+        if key is None:
+            self.deferred.pop(args, None)
+            return None
+        need = library.Deferred(self.py_func.__module__, self.py_func.__qualname__, args, f"mayne_slot_{key.hex()}")
+        if args not in self.deferred or self.deferred[args].need != need:
+            made = self.deferred[args] = Later(need, self.returns(*args), object())
+            first_calls.add_slot(self, args, need.symbol)
+            call = calls.FirstCall(need.symbol, made.signature, library.Uncalled(self.targetctx, need))
+            self.targetctx.insert_func_defn([(call, made.entry_point, args)])
+        return self.deferred[args]
 
     def compile(self, sig: Any) -> Any:
         """The kernel for types of arguments as Python can call it."""
@@ -244,8 +281,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
     def _enter(self, args: Any) -> tuple[library.Code, bool]:
         """Compile a function that calls the kernel, with numba's wrapper around it; there is little to optimise."""
         given = ", ".join(f"x{k}" for k in range(len(args)))
-        names: dict[str, Any] = {"__name__": self.py_func.__module__, "kernel": self}
-        exec(f"def entry({given}):\n    return kernel({given})", names)
+        names = {"__name__": self.py_func.__module__, "kernel": self, "raise_again": calls.raise_again}
+        exec(f"def entry({given}):\n    found = kernel({given})\n    raise_again()\n    return found", names)
         names["entry"].__qualname__ = f"{self.py_func.__qualname__}.entry"
         counted = not calls.is_borrowing(self.overloads[args].signature)
         options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False, "_nrt": counted}

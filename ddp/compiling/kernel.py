@@ -45,10 +45,15 @@ def kernel(function: Callable[..., Any], whole: bool = False) -> Any:
     return dispatcher
 
 
-def apart(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that is rarely called and so stays a call in kernels that are compiled whole."""
+def apart(function: Callable[..., Any] | None = None, *, returns: Any = types.none) -> Any:
+    """A kernel that many runs never call: it is compiled when it is first called, whoever may call it.
+
+    It stays a call in kernels that are compiled whole.   returns: type of what it gives back.
+    """
+    if function is None:
+        return partial(apart, returns=returns)
     made = kernel(function)
-    made.is_apart = True
+    made.is_apart, made.returns = True, returns
     return made
 
 

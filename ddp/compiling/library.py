@@ -13,6 +13,8 @@ import numba
 from llvmlite import binding
 from numba.core.environment import lookup_environment
 
+from ddp.compiling.first_calls import introduce
+
 SMALL = 100
 """Kernels of at most so many instructions are linked into their callers, to be inlined."""
 
@@ -48,6 +50,20 @@ class Needed(NamedTuple):
 
 
 _loaded: set[Needed] = set()
+
+
+class Deferred(NamedTuple):
+    """A kernel that other code calls through the slot of a symbol; called before that code is loaded, to have it."""
+
+    module: str
+    name: str
+    args: tuple[Any, ...]
+    symbol: str
+
+    def __call__(self) -> None:
+        later = find(self.module, self.name).defer(self.args)
+        if later is None or later.need != self:
+            raise OtherSymbolError(self.symbol)
 
 
 class Code(NamedTuple):
@@ -87,6 +103,7 @@ def machine(codegen: Any) -> Any:
 @cache
 def engine(codegen: Any) -> Any:
     """LLVM's engine that has the machine code of kernels, beside numba's own."""
+    introduce()
     made = binding.create_mcjit_compiler(binding.parse_assembly(""), _target_machine(codegen))
     if numba.config.ENABLE_PROFILING:
         made.enable_jit_events()
@@ -160,6 +177,19 @@ def _nothing(context: Any) -> Any:
 def is_linked(descriptor: Any, size: int) -> bool:
     """Whether callers link a kernel of so many instructions, to inline it: it is small, or always to be inlined."""
     return bool(descriptor.inline) or size <= SMALL
+
+
+class Uncalled:
+    """A kernel as callers link it that is compiled when it is first called: what makes its slot."""
+
+    def __init__(self, context: Any, need: Deferred) -> None:
+        self._context, self._reload_init = context, {need}
+
+    def _ensure_finalized(self) -> None:
+        """Do nothing: the slot is there."""
+
+    def _get_module_for_linking(self) -> Any:
+        return _nothing(self._context)
 
 
 class Callee:

@@ -30,7 +30,8 @@ from ddp.errors import ProblemError
 logger = logging.getLogger("mayne")
 
 _NAMES = (
-    "answers", "building", "calls", "compiled", "kernel", "library", "obtaining", "passes", "writing",
+    "answers", "assembler", "building", "calls", "compiled", "first_calls", "kernel", "library", "obtaining", "passes",
+    "writing",
 )  # fmt: skip
 _MAKING = [Path(__file__).with_name(f"{name}.py") for name in _NAMES]
 """Modules that make machine code of kernels."""

@@ -37,7 +37,7 @@ def add_value(walk: Any, into: Any, value: Any) -> None:
         into.modules.add(function.__module__)
         walk.tell(into, "kernel", kind.__qualname__, repr(sorted(value.targetoptions.items(), key=str)))
         walk.add(into, getattr(value, "constants", None))
-        walk.tell(into, *(str(getattr(value, name, None)) for name in ("builder", "is_apart", "level")))
+        walk.tell(into, *(str(getattr(value, name, None)) for name in ("builder", "is_apart", "returns", "level")))
         walk.add(into, function)
     elif isinstance(value, enum.Enum):
         walk.tell(into, "member", kind.__module__, kind.__qualname__, value.name)

@@ -4,6 +4,8 @@
 Which ones are held is found over the whole horizon, see limits.py; here it is given.
 """
 
+from numba import float64
+
 from ddp.compiling.kernel import apart, kernel
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import floats_at
@@ -17,7 +19,7 @@ def step_of_held(p, t, i):
     return p.low[t, i] if p.held[t, i] < 0.0 else p.high[t, i]
 
 
-@apart
+@apart(returns=float64)
 def hold(horizon, room, t, known):
     """Make held controls constants of knot t; returns what their steps add to the value, by the model.
 

@@ -2,6 +2,7 @@
 """The recursion of backward.py on register tiles: the knots of a horizon, or of a part of it, from last to earliest."""
 
 import numpy as np
+from numba.types import UniTuple, float64
 
 from ddp.compiling.kernel import apart, call_contraction, inline, kernel
 from ddp.machine.addresses import array_at
@@ -163,7 +164,7 @@ def is_pushed(p, t, i, g):
     return (p.low[t, i] == 0.0 and g > 0.0) or (p.high[t, i] == 0.0 and g < 0.0)
 
 
-@apart
+@apart(returns=UniTuple(float64, 2))
 def cross_gap(horizon, room, t, blend, by_costate, known):
     """The value where the dynamics arrive, from that behind the gap; what crossing it changes of slope and value."""
     p, r = Horizon(horizon), read_room(room)
@@ -194,7 +195,7 @@ def solve(p, r, t):
     return positive, brought
 
 
-@apart
+@apart(returns=float64)
 def follow(horizon, room, t):
     """The gradient of the cost under the policy, v[2] := q_x + Kᵀ q_u of q[2]; and the slope q_u·k along k."""
     p, r = Horizon(horizon), read_room(room)

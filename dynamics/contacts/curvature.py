@@ -11,7 +11,7 @@ contacts that a body carries, with F = Σ ν, N = Σ p νᵀ, Q = Σ u νᵀ and
 for j on the way from k to the root. For surfaces, motions in the frame's own axes, ``n·(m ×* f) = -f·(m × n)``.
 """
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.memory import as_vector
 from dynamics.contacts.contact import POINT, ROLLING, SURFACE
 from dynamics.contacts.rolling import add_roll_curvature, slip_rate, subtract_roll_torques
@@ -198,7 +198,7 @@ def add_contact_curvature(tree, contacts, ws, place, nu, f, qq, qv, vv, qa):
             add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa)
 
 
-@kernel
+@apart
 def add_surface_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, vv, qa):
     """Add the second order of one surface, for j on the way from k to the root, contracted with ν, κ = V ×* ν and f,
 

@@ -20,7 +20,7 @@ papers' IDOZA), and contacts that see the velocity v⁺ + e v.
 
 from collections import namedtuple
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import apart, kernel
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_from
 from dynamics.contacts.curvature import subtract_force_torques
@@ -104,7 +104,7 @@ def impact_forward(tree, contacts, epsilon, restitution, q, v, zero, no_fext, ws
     respond(contacts, epsilon, r)
 
 
-@kernel
+@apart
 def relate_residuals(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     """Fill a ``Relation`` of motion under contacts but for its derivatives z_q, z_v."""
     contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r)

@@ -16,7 +16,7 @@ into the directions where they do not as q changes: ∂f/∂q takes it times 1/�
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, lane_of, where_less, width, with_lane
 from dynamics.arrays.products import dense_product
@@ -109,7 +109,7 @@ def is_redundant(pivots, n, lane):
     return found
 
 
-@kernel
+@apart
 def solve_redundant(contacts, n, S, x, pivots):
     """x := (S + ε)⁻¹ x in the lanes whose contacts are redundant; lanes that repeat S share the inverse."""
     A, inverse, b = np.full((n, n), np.nan), np.empty((n, n)), np.empty(n)
@@ -135,7 +135,7 @@ def solve_redundant(contacts, n, S, x, pivots):
                 x[i] = with_lane(x[i], lane, total)
 
 
-@kernel
+@apart
 def invert_redundant(tree, contacts, n, epsilon, r):
     """r.S := (J G + ε)⁻¹ with the ε asked for, in all lanes, or with its own in those whose contacts are redundant.
 

@@ -26,7 +26,7 @@ g is linear in w and not integrable: J = g_w is no derivative of a place. With x
 (Neimark & Fufaev, "Dynamics of Nonholonomic Systems", 1972, chapter III, for the wheel.)
 """
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.number import square_root
 from dynamics.contacts.contact import ROLLING
 from dynamics.geometry.spatial import (
@@ -87,7 +87,7 @@ def in_world(contacts, place, i, x):
     return x
 
 
-@kernel
+@apart
 def place_wheel(contacts, i, R, there, place):
     """The axle, d and e of a wheel, and its height over the plane as error; there: its centre in the world."""
     W = contacts.wheel
@@ -213,7 +213,7 @@ def slip(contacts, place, i, m):
     return in_rows(contacts, place, i, velocity(place, i, m))
 
 
-@kernel
+@apart
 def roll_derivatives(tree, contacts, i, ws, place, dq, dv):
     """Rows of ``contact_derivatives`` of one wheel; needs ``roll``."""
     b, r, n = contacts.body[i], contacts.row[i], normal_of(contacts, i)
@@ -230,7 +230,7 @@ def roll_derivatives(tree, contacts, i, ws, place, dq, dv):
         k = tree.previous[k]
 
 
-@kernel
+@apart
 def subtract_roll_torques(tree, contacts, i, ws, place, f, dq):
     """dq (nv, nv) -= ∂(Jᵀ f)/∂q of one wheel."""
     b, force = contacts.body[i], part3(f, contacts.row[i])
@@ -269,7 +269,7 @@ def second_rate(weight, d, omega, Dd, D, ja, chij, P, moved, bent):
     return dot3(weight, add3(total, add3(cross3(Dwk, Ddj), cross3(Dwj, Dd))))
 
 
-@kernel
+@apart
 def add_roll_curvature(tree, contacts, i, ws, place, nu, f, qq, qv, qa):
     """Add the second order of ``νᵀ c - fᵀ g(q, μ)`` of one wheel; needs ``roll``, and w and χ of μ."""
     b, r, n = contacts.body[i], contacts.row[i], normal_of(contacts, i)

@@ -136,7 +136,7 @@ def _turn_between(kind, q0, q1, i, out, iv):
 # -- derivatives, in the joint's own numbers, of joints whose motions do not commute ---------------------------------
 
 
-@kernel
+@apart
 def joint_jacobian(kind, nj, xi, J):
     """J: q ⊕ ξ moves by J δξ.
 
@@ -154,7 +154,7 @@ def joint_transport(kind, nj, xi, T):
     _keep_own(kind, nj, T)
 
 
-@kernel
+@apart
 def joint_rates(kind, nj, xi, T, J):
     """T and J of both: q ⊕ ξ moves by T δq + J δξ."""
     right_jacobian6(xi, J)

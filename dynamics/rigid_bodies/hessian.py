@@ -5,7 +5,7 @@ The scalar μᵀ ID is the power of the force distribution against the velocity 
 (Nganga & Wensing 2021, "modified RNEA"); its derivatives need O(n d) terms.
 """
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from dynamics.geometry.spatial import (
     add3,
     add6,
@@ -157,7 +157,7 @@ def _felt_of_any(tree, i, ws):
 by_rods(felt_twice_by_carriers, _felt_of_joint, _felt_of_any)
 
 
-@kernel
+@apart
 def floating_hessian(tree, ws, b, qq, qv, vv, qa):
     """Entries within a free-flyer on the world, along the root's axes, where χ = ψ' = 0: blocks [linear, angular]
 
@@ -184,7 +184,7 @@ def floating_hessian(tree, ws, b, qq, qv, vv, qa):
         qq[i, i] += along
 
 
-@kernel
+@apart
 def add_noncommuting_terms(tree, ws, i, pf, z, qq, vv):
     """Within one joint of several degrees of freedom: qq_ji += (s_i × s_j)·g, vv_ji += (s_i × s_j)·pf.
 

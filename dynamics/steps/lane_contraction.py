@@ -16,7 +16,7 @@ take 1.04 (arm/throw), 1.06 (quadruped/reorientation), 1.14 (arm/reach) and 1.2 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import apart, kernel
 from ddp.machine.fields import Fields, matrix_of, rows_apart, vector
 from ddp.machine.memory import as_matrix, as_vector, hold, memory_of, rows_of
 from ddp.machine.number import WIDTH
@@ -121,7 +121,7 @@ def eliminate_accelerations(tree, h, qq, qv, qa, nq):
                 qq[j, i] = 0.5 * (qq[i, j] + qq[j, i])
 
 
-@kernel
+@apart
 def add_group_blocks(tree, b, h, x, nq, nn):
     """Add the curvature of one joint's ``q ⊕ h v'`` to nq; nn (nj²,) := its own of nn."""
     iv, nj, kind, rate = tree.iv[b], tree.nj[b], tree.kind[b], 1.0 / h

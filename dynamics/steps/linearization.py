@@ -13,7 +13,7 @@ they make first derivatives of pendulum, ur5 and hyq take 1.25, 1.14 and 1.09 ti
 cart-pole, arm and quadrotor 1.10, 1.09 and 1.14 times.
 """
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_vector, columns_from, rows_of
 from ddp.machine.number import WIDTH
@@ -117,7 +117,7 @@ def write_steps(tree, h, x, ld, nu, A, B, t):
         _write_pair(block, h, out, upper + j, upper + size + j, n * nu, knots, size - j)
 
 
-@kernel
+@apart
 def keep_rates(context, A, B, record):
     """[a_q a_v a_u] of every knot from A and B into its record, as z_y."""
     modes, A, B, record = Modes(context), rows_of(A), rows_of(B), rows_of(record)
@@ -154,7 +154,7 @@ def turn_rows(tree, h, nu, v, a, Z, ld, w, A, B, t):
             unpack_columns(of_u, nj * nu, B, t, iv * nu)
 
 
-@kernel
+@apart
 def turn_rates(nj, h, J, x, start, stride, m, out, ld):
     """Columns of a joint's rows of δq', ld long, := h² J times its rows of m rates in x, a stride apart."""
     square = h * h

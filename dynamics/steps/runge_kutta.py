@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import apart
 from ddp.machine.memory import as_vector
 from ddp.protocols import Array
 from dynamics.geometry.configuration import add_bracket, integrate_configuration
@@ -48,7 +48,7 @@ METHODS = {
 """Explicit steps by name."""
 
 
-@kernel
+@apart
 def reach_stage(tree, method, h, i, q, v, zero, V, A, xi, qi, vi):
     """qi, vi := q_i, v_i of a stage, or of the step's end, which may be q and v, and xi := ξ_i.
 
