@@ -142,10 +142,15 @@ def renew(s, f):
 
 @kernel
 def arrive(w, lane, cost):
-    """Go on from where a rollout led, at that cost, or wait for the rollout of another step."""
+    """Go on from where a rollout led, at that cost, or wait for the rollout of another step.
+
+    Kernels that are `apart` are called with a lane without a problem: there they leave it if they cannot be compiled.
+    """
     if lane.stage == BEGINS:
+        lane.stage = IDLE
         begin(w, lane, cost)
     elif lane.stage == OPENS:
+        lane.stage = IDLE
         begin_torn(w, lane)
     elif lane.stage == SEARCHES:
         found = judged(lane, w.share, w.generous, lane.alpha, cost)
@@ -176,6 +181,7 @@ def follow_to_end(w, lane, cost):
     copy(lane.U, lane.tried_U, w.N * w.nu)
     lane.cost, lane.highest = cost, cost
     if abs(cost) < np.inf and not (cost < 0.0 and iterates.is_far(w, lane)):
+        lane.stage = IDLE
         conclude(w, lane, 0.0, CONVERGED)
     else:
         leave(w, lane)
@@ -291,6 +297,7 @@ def finish_iteration(w, lane):
         leave(w, lane)
         return False
     if verdict != GOES_ON:
+        lane.stage = IDLE
         conclude(w, lane, s.expected[s.best], CONVERGED if verdict == ENDS_CONVERGED else ROUNDING)
         return False
     if w.hands_over != 0 and lane.limited != 0 and s.alpha[s.best] <= SHORT:
@@ -304,6 +311,7 @@ def finish_iteration(w, lane):
         leave(w, lane)
         return False
     if lane.iterations >= w.limit:
+        lane.stage = IDLE
         conclude(w, lane, s.expected[s.best], ITERATIONS)
         return False
     return True
@@ -339,7 +347,6 @@ def conclude(w, lane, expected, ending):
     out[COST], out[GRADIENT], out[EXPECTED], out[DONE] = lane.cost, gradient, expected, float(lane.iterations)
     out[ENDING], out[EXACT_GAINS] = float(ending), 1.0 if exact else 0.0
     iterates.close_gaps(w, lane)
-    lane.stage = IDLE
 
 
 @kernel

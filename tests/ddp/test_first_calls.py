@@ -1,6 +1,8 @@
 """Kernels that are compiled when they are first called, from inside of others: by whom, how often, what they raise."""
 
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
@@ -52,6 +54,33 @@ PROGRAM = """
 import often
 a = np.zeros(3)
 print(*(often.outer(a, what) for what in {asked}), *a)
+"""
+
+BATCH = """
+import numpy as np
+import ddp
+from ddp.compiling import first_calls
+from problems import pendulum
+
+call, failed = first_calls.Slot.__call__, []
+
+def fail(slot):
+    name = slot._kernel.py_func.__qualname__
+    if name in failed:
+        return call(slot)
+    failed.append(name)
+    raise MemoryError(name)
+
+problem = pendulum.swing_up(horizon=20)
+batch = ddp.Batch(problem, 3)
+first_calls.Slot.__call__ = fail
+while True:
+    try:
+        found = batch.solve({"x0": [problem.x0] * 3})
+        break
+    except MemoryError as reason:
+        print(reason)
+print(*found.converged)
 """
 
 
@@ -236,6 +265,13 @@ def test_what_a_first_call_raises_passes_through_c(failing):
     failing.clear()
     filled_by_c(address, a)
     assert a[0] == 7.0
+
+
+def test_a_batch_ends_where_what_it_calls_first_cannot_be_compiled():
+    found = subprocess.run([sys.executable, "-c", BATCH], capture_output=True, text=True, check=True, timeout=300)
+    *failed, one, two, three = found.stdout.split()
+    assert {"begin", "conclude"} <= set(failed)
+    assert one == two == three == "True"
 
 
 def test_functions_of_users_call_what_calls_it():
