@@ -22,10 +22,12 @@ MOST, MOST_OF_GAPS = 10.0, 3.0
 """Residuals are at most so many times the largest of one and those that the solve and this barrier began with; where
 they are gaps alone."""
 
-NARROWER, NARROWEST = 0.7, 1e-8
+NARROWER, NARROWEST, KEPT = 0.7, 1e-8, 0.5
 """Share of the most that gaps may be which is left after a step within limits of controls, unless gaps are larger than
 `MOST_OF_GAPS` allows: Gauss-Newton's steps off a saddle open gaps again, and go astray where they may open them far.
-Gaps that count as nothing, so that rounding is not refused."""
+Gaps that count as nothing, so that rounding is not refused. Share of its slope's promise that a shorter step keeps
+where its model is good: then, in long solves, gaps may be larger again, by as much. Small ones would keep all steps
+short that follow."""
 
 RISEN = 100.0
 """A step raises the barrier function by so many times its size at most, or times the cost that counts as one, however
@@ -67,8 +69,14 @@ def clear_filter(s, theta):
 
 
 @portable
-def tighten(s, theta):
-    """Allow smaller residuals from an iterate on, whose own is theta: a funnel about the steps that are left."""
+def funnel(s, theta, kept):
+    """Allow smaller residuals from an iterate on, whose own is theta: a funnel about the steps that are left.
+
+    kept: share of its promise that a shorter step has kept, of which `KEPT` widens the funnel; 0 of others.
+    """
+    if kept >= KEPT:
+        s.most = min(s.most / NARROWER, s.allowed * max(1.0, s.first))
+        return
     s.most = min(s.most, max(NARROWER * s.most, s.allowed * max(theta, NARROWEST)))
 
 

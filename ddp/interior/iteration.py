@@ -11,8 +11,8 @@ import numpy as np
 
 from ddp.compiling.kernel import kernel
 from ddp.interior import course
-from ddp.interior.correction import first_definite, revise_shift
-from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, tighten
+from ddp.interior.correction import first_definite, is_long, revise_shift
+from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, funnel
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
 from ddp.interior.trials import accept, along, penalised, rolled, violated
@@ -36,9 +36,9 @@ LIMIT: it has come to its limit of iterations."""
 LOWER = 0.1
 """The first barrier falls to this share where steps to its minimum lead astray, see `leads_astray`."""
 
-CURVED = 1.0 / 16.0
-"""Steps of a smaller fraction of what bounds allow are too long for their models, as are those that are none at all:
-Hessians have mu I added then."""
+CURVED, CURVED_WITHIN = 1.0 / 16.0, 1.0 / 8.0
+"""Steps of no larger fraction of what bounds allow are too long for their models, with constraints, and in long solves
+within limits of controls alone; elsewhere those that are none at all. Hessians have mu I added then."""
 
 SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 """Steps of a smaller fraction of the longest one are none; of those that no bound cuts, within limits of controls."""
@@ -110,26 +110,29 @@ def iterate(s, p):
         return ENDS
     if s.done >= s.limit:
         return LIMIT
-    was_open = max(p.gap, p.missed)
+    was_open, before = max(p.gap, p.missed), p.cost
     s.alpha = search(s, p, way)
     s.done += 1
-    return follow(s, p, way, was_open)
+    return follow(s, p, way, was_open, before)
 
 
 @kernel
-def follow(s, p, way, was_open):
-    """Draw conclusions from a step."""
+def follow(s, p, way, was_open, before):
+    """Draw conclusions from a step; was_open, before: the largest gap or residual, and the cost, where it began."""
     if s.alpha == 0.0 and s.stuck and not (s.within and s.shift < STIFFEST * course.unit(p)):
         return STOPPED
     s.stuck = 1 if s.alpha == 0.0 else 0
-    short = s.alpha == 0.0 or (p.first > 0 and s.alpha <= CURVED * way.longest)
-    revise_shift(s, course.unit(p), short, s.alpha == way.longest, p.first > 0)
+    long = is_long(s)
+    curved = CURVED_WITHIN if long else CURVED if p.first > 0 else 0.0
+    revise_shift(s, course.unit(p), s.alpha <= curved * way.longest, s.alpha == way.longest, p.first > 0)
     if s.alpha == 0.0:
         clear_filter(s, p.theta)
         return TOOK
     s.known = course.MOVED
     if s.within:
-        tighten(s, p.theta)
+        promised = -s.alpha * way.slope
+        shorter = long and s.alpha < way.longest and promised > 0.0
+        funnel(s, p.theta, (before - p.cost) / promised if shorter else 0.0)
     if s.alpha == 1.0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
     return TOOK

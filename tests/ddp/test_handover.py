@@ -192,12 +192,19 @@ def test_linear_steps_within_limits_do_not_end_while_regularisation_is_small():
 
 
 def test_linear_steps_within_limits_take_shares_of_the_exact_hessian_where_gauss_newtons_alone_would_be_many():
-    solution = ddp.solve(hanging(2, 1.0, 50), ddp.DDP(step="linear"))
+    solution = ddp.solve(hanging(2, 1.5, 100), ddp.DDP(step="linear"))
     shares = [record.blend for record in solution.history]
     assert set(shares[:40]) <= {0.0, 1.0}
     assert any(0.0 < share < 1.0 for share in shares[40:])
-    assert solution.iterations <= 200  # 378 by Gauss-Newton's alone
-    assert solution.cost == pytest.approx(248.0835, rel=1e-6)
+    assert solution.iterations <= 120  # 152 by Gauss-Newton's alone
+    assert solution.cost == pytest.approx(0.8226416, rel=1e-6)
+
+
+@pytest.mark.parametrize(("limit", "horizon", "most"), [(0.5, 50, 100), (1.0, 75, 180), (6.0, 100, 120)])
+def test_linear_steps_within_limits_do_not_stay_short(limit, horizon, most):
+    solution = ddp.solve(hanging(4, limit, horizon), ddp.DDP(step="linear", max_iterations=400))
+    assert solution.iterations <= most  # not in 400 where mu rose after no step alone, or gaps never could be larger
+    assert solution.kind == "minimum"
 
 
 @pytest.mark.parametrize(("rods", "limit", "horizon"), [(4, 2.0, 50), (4, 2.0, 75)])
