@@ -43,6 +43,10 @@ def optimise(module: Any, codegen: Any, level: int) -> None:
     builder = binding.create_pass_builder(machine(codegen), tuning)
     passes = builder.getModulePassManager()
     passes.add_refprune_pass()
+    if level == 0:  # else addresses of functions in this process stay in the code, which nothing uses
+        passes.add_sroa_pass()
+        passes.add_dead_code_elimination_pass()
+        passes.add_global_dead_code_eliminate_pass()
     passes.run(module, builder)
 
 

@@ -18,8 +18,14 @@ INNER = """
 from ddp.compiling.kernel import inline, kernel
 
 @inline
-def inlined(x, y):
+def times(x, y):
     return x * y
+
+@inline
+def inlined(x, y):
+    return times(y if x > 0.0 else y, x)
+
+inlined.level = 0  # of parts of what is compiled whole
 
 @kernel
 def inner(x, scale):
