@@ -145,12 +145,13 @@ class Problem:
 
         Raises ProblemError for places that there are not, and for numbers that do not fit.
         """
-        instance("numbers", {} if numbers is None else numbers, Mapping, "a mapping of places to numbers")
-        given = dict(numbers or {})
+        if numbers is None:
+            return varied(self, named)
+        instance("numbers", numbers, Mapping, "a mapping of places to numbers")
         for name in named:
-            if name in given:
+            if name in numbers:
                 raise ProblemError(f"varying: {name} is given twice")
-        return varied(self, given | named)
+        return varied(self, {**numbers, **named})
 
     def number(self, name: str) -> Array:
         """The numbers that a place of `varying` has now; poses as (4, 4) matrices."""
