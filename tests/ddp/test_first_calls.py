@@ -207,7 +207,7 @@ def empty(monkeypatch, tmp_path):
 
 @pytest.fixture
 def failing(monkeypatch):
-    """What first calls of kernels run before they compile anything, in a list."""
+    """List of what first calls of kernels run before they compile anything: its first one, if there is any."""
     raised = []
     prepare = Kernel.prepare
 
