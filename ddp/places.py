@@ -92,8 +92,9 @@ def resolved(problem: Problem, name: Any) -> tuple[Place, ...] | str:
         options = paths if "." in name else [*OWN, *own, *(place.field for place in known.values())]
         raise ProblemError(f"varying: the problem has no number {said(name)}; {nearest(name, options)}")
     values = [getattr(place.owner(problem), name) for place in meant if len(meant) > 1]
-    if not all(_same(values[0], value) for value in values):
-        several = [path for path, place in known.items() if place.field == name]
+    if name in own or not all(_same(values[0], value) for value in values):
+        several = [f"dynamics.{one}" for one in own if one == name]
+        several += [path for path, place in known.items() if place.field == name]
         listed = ", ".join(several[:4]) + (", ..." if len(several) > 4 else "")
         raise ProblemError(f"varying: {name} may be {listed}: say which")
     return tuple(meant)
@@ -373,10 +374,14 @@ def _with_limits(problem: Problem, given: Any) -> Problem:
 
 def _with_dynamics(problem: Problem, dynamics: Any) -> Problem:
     """Copy with another system of the same sizes, to which terms and constraints refer in place of the last one."""
-    old = problem.dynamics
-    instead: dict[int, Any] = {id(old): dynamics}  # what has been made, too: what stands in two places remains one
-    if (robot := getattr(old, "robot", None)) is not None:
-        instead[id(robot)] = dynamics.robot
+    old: Any = problem.dynamics
+    new = dynamics
+    instead: dict[int, Any] = {}  # what has been made, too: what stands in two places remains one
+    while old is not None:  # of compositions, the system that each is around, too
+        instead[id(old)] = new
+        if (robot := getattr(old, "robot", None)) is not None:
+            instead[id(robot)] = new.robot
+        old, new = getattr(old, "system", None), getattr(new, "system", None)
 
     def moved(thing: Any) -> Any:
         """A thing that refers to the other system, or whose parts do, as a soft constraint's."""

@@ -138,10 +138,10 @@ class Problem:
 
         A place is "x0", "control_limits", a field of a term or a constraint, as errors name these, "centers", "starts",
         "ends" (K, 3) or "radii" (K,) of obstacles, or a number of the dynamics: "dynamics.masses" (bodies,) [kg] of
-        robots, inertias in proportion, "dynamics.parameters" of functions. The field's name alone will do if no other
-        term has one, or all have the same numbers: then all are varied. Only what varies is checked again. A term of
-        one's own is traced again, but not where ``parameters`` of a `Cost` or a constraint vary; robots that functions
-        name stay as they are, so masses do not vary there.
+        robots, inertias in proportion, "dynamics.parameters" of functions, in compositions, too. A field's name alone
+        will do if nothing else has one, or all terms and constraints that have one have the same numbers: all vary.
+        Only what varies is checked again. A term of one's own is traced again, but not where ``parameters`` of a `Cost`
+        or a constraint vary; robots that functions name stay as they are, so masses do not vary there.
 
         Raises ProblemError for places that there are not, and for numbers that do not fit.
         """

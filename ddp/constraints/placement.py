@@ -48,9 +48,9 @@ class Placed(NamedTuple):
 
     def with_given(self, moved: Any, x0: Array, dynamics: System) -> "Placed | None":
         """Place of one that has moved, see `given`; None where controls act on other rows at x0 then."""
-        if not isinstance(self.constraint, TracedConstraint):
-            return self._replace(constraint=moved)
-        made = self.constraint.at(moved)
+        made = self.constraint.at(moved) if isinstance(self.constraint, TracedConstraint) else moved
+        if not isinstance(inside(made), TracedConstraint):
+            return self._replace(constraint=made)
         before, after = (idle(one, x0, dynamics) for one in (self.constraint, made))
         return self._replace(constraint=made) if (before == after).all() else None
 

@@ -5,7 +5,7 @@ Quantities that it asks for, such as a robot's, are in it by the chain rule.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -164,6 +164,20 @@ class TracedConstraint(KernelConstraint):
         """Copy for the user's constraint with other parameters, as many; nothing is traced."""
         evaluated = partial(self.evaluated, function=with_parameters(given.function, given.parameters))
         return TracedConstraint(self.traced.at(given.parameters), self.lower, self.upper, evaluated, given)
+
+    @property
+    def parameters(self) -> Any:
+        """Parameters of the user's function."""
+        return self.given.parameters
+
+    @property
+    def movable(self) -> tuple[str, ...]:
+        return () if getattr(self.given, "parameters", None) is None else ("parameters",)
+
+    def varied(self, parameters: Any = None, **bounds: Any) -> "TracedConstraint":
+        """Copy with other parameters, as many, and bounds."""
+        made = self if parameters is None else self.at(self.given.varied(parameters=parameters))
+        return replace(made, **bounds) if bounds else made
 
     def renew(self) -> bool:
         """Trace the function again, if what it reads has changed; whether it has."""

@@ -75,6 +75,19 @@ class TracedTerm(CompiledTerm):
         twin._python = DerivedTerm(term, self._python.dynamics)
         return twin
 
+    @property
+    def parameters(self) -> Any:
+        """Parameters of a `Cost`."""
+        return self.term.parameters
+
+    @property
+    def movable(self) -> tuple[str, ...]:
+        return ("parameters",) if isinstance(self.term, Cost) and self.term.parameters is not None else ()
+
+    def varied(self, parameters: Any) -> "TracedTerm":
+        """Copy with other parameters of a `Cost`, as many."""
+        return self.at(self.term.varied(parameters=parameters))
+
     def renew(self) -> bool:
         """Trace the term again, if its attributes or what it reads have changed; whether they have."""
         found = self.traced.renewed()

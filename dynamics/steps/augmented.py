@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,6 +63,27 @@ class Around(ByKnot):
     @property
     def digest(self) -> bytes:
         return getattr(self.system, "digest", b"")
+
+    @property
+    def variable(self) -> tuple[str, ...]:
+        return tuple(ability(self.system, "variable"))
+
+    @property
+    def parameters(self) -> Array:
+        """Parameters of the system's function."""
+        return self.system.parameters  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def masses(self) -> Array:
+        """Masses (bodies,) [kg] of the system's robot."""
+        return self.system.masses  # type: ignore[attr-defined, no-any-return]
+
+    def varied(self, **numbers: Any) -> Self:
+        """Copy around a copy of the system with other numbers."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), system=ability(self.system, "varied")(**numbers))
+        vars(twin).pop("_contraction", None)
+        return twin
 
     def renew(self) -> bool:
         renew = getattr(self.system, "renew", None)
@@ -327,6 +348,7 @@ class Augmented(Around):
 
     def __reduce__(self) -> Any:
         if self.made_by is not None:  # functions of a composition may be local
-            return self.made_by
+            make, (_, *others) = self.made_by
+            return make, (self.system, *others)
         own = self.system, self.inputs, self.memory, self.nr, self.ns, self.control_limits, self.name
         return type(self), own
