@@ -143,7 +143,7 @@ def _hold(held: dict[Any, list[Any]], problem: Problem, later: int, made: Callab
         for run in [knots] if placed.cap is None else even(weights, knots):
             if run:
                 where = range(run.start + later, run.stop + later)
-                held.setdefault(where, []).append(_softened(own, placed, run.start))
+                held.setdefault(where if len(run) > 1 else where.start, []).append(_softened(own, placed, run.start))
         if placed.stop > N:
             free = np.isinf(placed.constraint.lower) & np.isinf(placed.constraint.upper)  # till these vary
             free &= idle(placed.constraint, problem.x0, problem.dynamics)

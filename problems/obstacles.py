@@ -221,6 +221,10 @@ class SelfClearance(RobotConstraint):
     _capsules: tuple[BodyCapsule, ...] = field(init=False, repr=False)
     _pairs: NDArray[np.int64] = field(init=False, repr=False)
 
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        return tuple(" and ".join(pair) for pair in self.pairs or ())
+
     def bodies(self) -> list[BodyCapsule]:
         """Capsules around the robot's bodies."""
         return [*self._capsules]

@@ -120,6 +120,14 @@ def test_an_arm_reaches_without_touching_itself():
     assert solution.cost > free.cost
 
 
+def test_bodies_that_come_too_close_are_named():
+    plain = arm.reach("ur5", horizon=5)
+    pairs = [("wrist_3_joint", "shoulder_lift_joint"), ("elbow_joint", "wrist_3_joint")]
+    far = SelfClearance(plain.dynamics.robot, pairs, margin=5.0)
+    solution = ddp.solve(replace(plain, constraints=[far]), ddp.DDP(max_iterations=2), throw=False)
+    assert "(SelfClearance)[elbow_joint and wrist_3_joint] is violated by" in str(solution.explain())
+
+
 @pytest.mark.parametrize(("make", "words"), [
     (lambda: SelfClearance(load("ur5"), [("elbow_joint",)]), "pairs: expected names of two joints"),
     (lambda: SelfClearance(load("ur5"), [("elbow_joint", "elbow")]), "no shapes at a joint 'elbow'"),
