@@ -13,6 +13,7 @@ from ddp.costs.batch import BatchTerm, ability, check_tangents, even, weights_of
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
 from ddp.costs.traced import TracedTerm
+from ddp.doubts import tell
 from ddp.errors import ProblemError, as_array, instance, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint, CostFunction, Term
@@ -206,11 +207,12 @@ def lifted(
     s0 (ns,): what is beside x at first.   guess (N, nr): default zeros.
     running, terminal, constraints, terminal_constraints: those of the composition's own states and controls.
     without: terms of the problem to leave out.
-    Limits of controls are the composition's; those of the problem are left out, as they are of u.
+    Limits of controls are the composition's; those of the problem are left out, as they are of u, and told of.
     """
     instance("problem", problem, Problem)
     if not isinstance(system, Augmented) or system.system is not problem.dynamics:
         raise ProblemError(f"system: expected an Augmented around the problem's dynamics, got {said(system)}")
+    tell(_left_out(problem, system))
     left = {id(one) for one in without}
     entries = [entry for entry in problem.objective.entries if id(entry.term) not in left]
     during, at, at_end = _by_knots([entry._replace(term=LiftedTerm(entry.term, system)) for entry in entries], problem)
@@ -224,6 +226,15 @@ def lifted(
         terminal_constraints=[*held_at_end, *terminal_constraints],
         guess=np.zeros((problem.horizon, system.nr)) if guess is None else as_array("guess", guess, (None, system.nr)),
     )  # fmt: skip
+
+
+def _left_out(problem: Problem, system: Augmented) -> list[str]:
+    """Sentence about limits of a problem's controls, if these are not those of the composition's."""
+    limits = np.stack([problem.lower, problem.upper], axis=-1)
+    if not problem.limited or (system.nr == problem.dynamics.nu and (system.control_limits == limits).all()):
+        return []
+    held = "constraints=[Inequality(lambda x, u: u, lower=..., upper=...)]"
+    return [f"control_limits: those of the problem are left out by {system.name}: have {held} of the problem hold them"]
 
 
 def free_start(
