@@ -63,6 +63,7 @@ class Run:
     commands, velocity (S+1, 3): of a floating base forward and to the left [m/s] and turning [rad/s], in its heading,
     as they were commanded and as they were.   milliseconds (P,): how long each plan but the first took.
     misses: of a `RecedingHorizon`, how far the last state is from the targets of the last plan's end, in words.
+    latency [s]: from a measurement to when its plan was in force, however long it took.
     """
 
     play: Play
@@ -70,6 +71,7 @@ class Run:
     velocity: Array = field(repr=False)
     milliseconds: Array = field(repr=False)
     misses: tuple[str, ...] = ()
+    latency: float = 0.0
 
     @property
     def fell(self) -> bool:
@@ -89,9 +91,14 @@ class Run:
     def __str__(self) -> str:
         if self.fell:
             return str(self.play)
-        median, p95 = np.percentile(self.milliseconds, [50, 95])
         done = "stayed up" if self.velocity.any() else "moved"  # of a floating base, or of a fixed one
-        told = f"{done} for {self.play.t[-1]:.2f} s, plans of {median:.1f} ms (95 % below {p95:.1f} ms)"
+        told = f"{done} for {self.play.t[-1]:.2f} s"
+        if len(self.milliseconds):
+            median, p95 = np.percentile(self.milliseconds, [50, 95])
+            told += f", plans of {median:.1f} ms (95 % below {p95:.1f} ms)"
+            late = float(np.mean(self.milliseconds > 1e3 * self.latency))
+            if self.latency > 0.0 and late > 0.0:
+                told += f", {100.0 * late:.0f} % of them longer than the latency of {1e3 * self.latency:g} ms"
         return "; at the end ".join([told + self.play.saturated, *self.misses])
 
 
@@ -169,7 +176,7 @@ def simulate_receding(
     commands = np.array([as_command(wanted(t)) for t in play.t])
     terms = planner.problem.terminal if isinstance(planner, RecedingHorizon) and np.isfinite(play.X[-1]).all() else ()
     misses = tuple(misses_of(terms, play.X[-1]))
-    return Run(play, commands, _velocity(system, play.X), np.array(control.milliseconds[1:]), misses)
+    return Run(play, commands, _velocity(system, play.X), np.array(control.milliseconds[1:]), misses, planner.latency)
 
 
 class Replanned:

@@ -188,6 +188,10 @@ def test_arms_reach_by_plans_made_again_of_late_measurements():
             with pytest.raises(ddp.ProblemError, match=words):
                 problems.simulate_receding(planner, 0.1, **given)
     assert run.play.rms < 0.05
+    slow = np.resize([1.0, 1.0, 1.0, 30.0], len(run.milliseconds) // 4 * 4)
+    assert ", 25 % of them longer than the latency of 20 ms" in str(dataclasses.replace(run, milliseconds=slow))
+    assert "latency" not in str(dataclasses.replace(run, milliseconds=np.full(8, 20.0)))
+    assert "plans" not in str(dataclasses.replace(run, milliseconds=np.zeros(0)))  # one plan alone was made
 
 
 @pytest.mark.parametrize("delay", [0.005, 0.01])
