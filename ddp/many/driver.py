@@ -266,7 +266,8 @@ class Driver:
         if done.seconds:
             each = done.seconds / len(rows)
             self._second = min(each, 0.5 * (self._second + each)) if self._second else each  # first ones load code
-        new = rows[~self._told[rows["row"]]]
+        told = self._told[rows["row"]]
+        new = rows[~told]
         self._told[new["row"]] = True
         self._reporter.add(len(new), int(new["converged"].sum()), int(np.isnan(new["cost"]).sum()))
         for row in rows["row"].tolist():

@@ -147,7 +147,7 @@ def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
 
 def brief(rows: Rows, which: Any = slice(None)) -> Rows:
     """Some rows as `Brief` ones."""
-    return np.array(list(zip(*(rows[name][which] for name in Brief.names or ()), strict=True)), Brief)
+    return rows[which][list(Brief.names or ())].astype(Brief)
 
 
 def solved(work: Work, task: Task, into: Rows | None = None, at: Indices | None = None) -> Done:
