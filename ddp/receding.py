@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import durations_of
+from ddp.doubts import tell
 from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, at_least_zero, instance, suggesting
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
@@ -59,6 +60,8 @@ class RecedingHorizon(Closing):
         guess = problem.guess if guess is None else guess
         self.problem, self.solver, self.guess = problem, as_solver(solver), guess
         self.latency = at_least_zero("latency", latency, " s")
+        if self.latency >= (lasts := durations_of(problem.dynamics, problem.horizon).sum()):
+            tell([f"latency: {self.latency:g} s, the horizon ends after {lasts:g} s: are these milliseconds?"])
         self.restart()
         self._solves = Successive(workers)
         self._solves.prepare(problem, guess, self.solver)  # what is wrong with the guess is said here

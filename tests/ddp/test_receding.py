@@ -79,6 +79,15 @@ def test_bad_input_is_named(arguments, words):
         ddp.RecedingHorizon(**({"problem": pendulum()} | arguments))
 
 
+def test_a_latency_beyond_the_horizon_is_doubted(caplog, monkeypatch):
+    monkeypatch.setattr("ddp.doubts._told", set())
+    problem = pendulum(horizon=60)
+    for latency in (0.02, 20):
+        ddp.RecedingHorizon(problem, latency=latency).close()
+    lasts = 60 * problem.dynamics.dt
+    assert caplog.messages == [f"latency: 20 s, the horizon ends after {lasts:g} s: are these milliseconds?"]
+
+
 def test_a_state_that_is_none_is_named():
     with ddp.RecedingHorizon(pendulum()) as controller, pytest.raises(ddp.ProblemError, match="x0: expected shape"):
         controller.solve(np.zeros(3))
