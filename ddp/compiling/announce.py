@@ -30,7 +30,7 @@ from typing import Any, Protocol
 
 from ddp.compiling import kernel
 from ddp.compiling.compiled import Kernel, watchers
-from ddp.compiling.setup import around_setup, setup_lasting
+from ddp.compiling.setup import around_setup, in_children, setup_lasting
 
 logger = logging.getLogger("mayne")
 
@@ -272,6 +272,5 @@ def shown_by(display: Display, ends: bool = True) -> Iterator[None]:
 
 watchers.append(_announcer)
 around_setup(_announcer.wait, _announcer.pause)
+in_children(_announcer.reset)
 atexit.register(_announcer.finish)
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_announcer.reset)

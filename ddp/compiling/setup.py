@@ -1,7 +1,8 @@
 """Time in which this process has been loading and compiling kernels, which is not counted as solving.
 
 numba takes its compiler's lock for both and tells when: so whatever is loaded or compiled is found, without the
-calls that lead there knowing of it. The lock lets one thread in, others that wait for it wait for kernels, too.
+calls that lead there knowing of it. The lock lets one thread in, others that wait for it wait for kernels, too. So do
+forks: a child, which has no other thread than that which forks, is left with no kernel half made and no lock held.
 """
 
 import os
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 
 class _Setup(event.Listener):  # type: ignore[misc]
@@ -19,6 +21,7 @@ class _Setup(event.Listener):  # type: ignore[misc]
     def __init__(self) -> None:
         self.entered: list[Callable[[], None]] = []
         self.left: list[Callable[[], None]] = []
+        self.forked: list[Callable[[], None]] = [self.reset]
         self.reset()
 
     def reset(self) -> None:
@@ -36,9 +39,9 @@ class _Setup(event.Listener):  # type: ignore[misc]
 
     def on_end(self, happening: event.Event) -> None:
         with self._guard:
-            self._threads = max(0, self._threads - 1)
-            if self._threads == 0:
+            if self._threads == 1:
                 self._total += time.perf_counter() - self._since
+            self._threads = max(0, self._threads - 1)  # a child's, which begins at none, leaves its parent's lock
         if self._threads == 0:
             for tell in self.left:
                 tell()
@@ -60,8 +63,18 @@ class _Setup(event.Listener):  # type: ignore[misc]
 
 _setup = _Setup()
 event.register("numba:compiler_lock", _setup)
+
+
+def _begin_child() -> None:
+    """Start anew in a child of a fork, and let it compile."""
+    for reset in _setup.forked:
+        reset()
+    global_compiler_lock.release()
+
+
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_setup.reset)  # whose other threads are no more
+    lock = global_compiler_lock
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=_begin_child)
 
 
 def setup_lasting() -> float:
@@ -73,6 +86,11 @@ def around_setup(before: Callable[[], None], after: Callable[[], None]) -> None:
     """Call, from now on, ``before`` when kernels have to be loaded or compiled, and ``after`` when Python goes on."""
     _setup.entered.append(before)
     _setup.left.append(after)
+
+
+def in_children(reset: Callable[[], None]) -> None:
+    """Call, from now on, ``reset`` in children of forks, whose locks other threads may have held that are no more."""
+    _setup.forked.append(reset)
 
 
 working_time = _setup.working_time

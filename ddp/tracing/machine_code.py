@@ -6,8 +6,10 @@ the same lines. A function is ``void(inputs*, outputs*, ., .)``: variable i is e
 """
 
 import hashlib
+import os
 import pickle
 import struct
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -187,6 +189,8 @@ class Code:
 
 _loaded: weakref.WeakValueDictionary[bytes, Code] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
+if sys.platform != "win32":  # forks wait for LLVM here, too
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 Functions = Mapping[str, tuple[list[Number], Layout]]

@@ -6,7 +6,6 @@ numbers, by its code or its class where more is read of it. What may hold more t
 """
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -170,7 +169,6 @@ MOST_REMEMBERED = 8
 """Functions with the same code, of which it is remembered what they have read."""
 
 _remembered: weakref.WeakKeyDictionary[CodeType, list[tuple[Any, Reads, Any]]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
 
 
 def _code_of(function: Any) -> CodeType | None:
@@ -182,10 +180,9 @@ def remember(function: Any, kind: Any, found: Any, reads: Reads) -> None:
     """Remember what was found of a function, as long as there is its code; kind: what else it depends on."""
     code = _code_of(function)
     if code is not None and reads.are_those_of(function):
-        with _lock:
-            others = _remembered.setdefault(code, [])
-            others.insert(0, ((kind, type(function)), reads, found))
-            del others[MOST_REMEMBERED:]
+        others = _remembered.setdefault(code, [])
+        others.insert(0, ((kind, type(function)), reads, found))
+        del others[MOST_REMEMBERED:]
 
 
 def recalled(function: Any, kind: Any) -> tuple[Any, Reads] | None:

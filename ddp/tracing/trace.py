@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ddp.compiling.setup import in_children
 from ddp.errors import DDPError, line_of
 from ddp.tracing import arrays, rewriting
 from ddp.tracing.graph import Graph
@@ -97,6 +98,15 @@ MOST_OPERATIONS = 50_000
 """Operations of a function, at most."""
 
 _lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """Have a lock that no thread holds."""
+    global _lock
+    _lock = threading.RLock()
+
+
+in_children(_renew_lock)
 
 
 class Trace(NamedTuple):

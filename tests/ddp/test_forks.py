@@ -1,0 +1,87 @@
+"""Tests of forks while another thread compiles, which a child has not."""
+
+import os
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from numba.core.compiler_lock import global_compiler_lock
+
+from ddp.compiling import setup
+from ddp.compiling.kernel import kernel
+from ddp.tracing import machine_code, trace
+from dynamics import FunctionDynamics
+
+PATIENCE = 60.0
+
+
+def uncached(function):
+    made = kernel(function)
+    made.is_kept = False
+    return made
+
+
+def status_of_child(job):
+    """Exit status of a child that does a job: 0 done, 1 raised; it is ended, with a negative one, if it hangs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks while there are threads
+        child = os.fork()
+    if child == 0:
+        told = 1
+        try:
+            job()
+            told = 0
+        finally:
+            os._exit(told)
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, 9)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def holding(lock, seconds):
+    """Thread that has a lock for a while, and has it now."""
+    held = threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            time.sleep(seconds)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(PATIENCE)
+    return thread
+
+
+def compile_and_follow():
+    assert uncached(lambda x: 5.0 * x + 0.25)(np.float64(2.0)) == 10.25
+    system = FunctionDynamics(lambda x, u: np.cos(3.0 * x) + u, 1, 1)
+    assert system.linearize(np.zeros(1), np.zeros(1))[1].tolist() == [[1.0]]
+    watch = setup.Stopwatch()
+    time.sleep(0.01)
+    assert 0.01 <= watch.seconds < PATIENCE
+    assert setup.setup_lasting() == 0.0
+
+
+LOCKS = {"LLVM": lambda: global_compiler_lock, "code": lambda: machine_code._lock, "traces": lambda: trace._lock}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_children_compile_what_another_thread_was_compiling(lock):
+    thread = holding(LOCKS[lock](), 0.3)
+    assert status_of_child(compile_and_follow) == 0
+    thread.join()
+    compile_and_follow()
+
+
+def test_children_of_a_thread_that_compiles_itself_go_on():
+    with global_compiler_lock:
+        assert status_of_child(compile_and_follow) == 0
+    assert setup.setup_lasting() == 0.0
