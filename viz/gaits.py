@@ -13,7 +13,7 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import friction, friction_cones, ground_forces, standing
 from dynamics.steps.free_start import inside
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
-from viz.plots import literal, plain, sheet, write
+from viz.plots import label, literal, plain, sheet, write
 from viz.shapes import COLORS, Array, turned_to
 from viz.signals import Told
 
@@ -156,7 +156,7 @@ def share(force: Array, mu: float) -> Array:
 def _steps(axes: "Axes", times: Array, values: Array, row: int, rows: int, name: str) -> None:
     held = np.concatenate([values, values[-1:]])
     width = 1.1 * min(rows - row, 5)  # the first ones show from under the others
-    axes.step(times, held, where="post", color=_color(row), linewidth=width, label=name)
+    axes.step(times, held, where="post", color=_color(row), linewidth=width, label=label(name))
 
 
 def _color(row: int) -> tuple[float, float, float]:

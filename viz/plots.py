@@ -49,11 +49,11 @@ def plot_convergence(
     constraints may cost less. Filled marks are iterations with second-order terms. Curves are broken where a solve
     without constraints starts again from another guess.
     """
-    from matplotlib.ticker import MaxNLocator
-
     several = {"": solutions} if isinstance(solutions, Converged) else solutions
     given = named("solutions", several, "Solutions", Converged, "a Solution", "one")
     figure, target = sheet(path, title, 11.0, 3.6)
+    from matplotlib.ticker import MaxNLocator
+
     panels = figure.subplots(1, 3)
     costs = np.array([solution.cost for solution in given.values()], dtype=np.float64)
     best = float(np.min(costs, where=np.isfinite(costs), initial=np.inf))
@@ -70,13 +70,13 @@ def plot_convergence(
         )
         for axes, values in zip(panels, curves, strict=True):
             width = 1.2 * (len(given) - k)  # the first ones show from under the others
-            label = f"{name} ({len(records)} iterations)" if name else f"{len(records)} iterations"
-            _curve(axes, label, values, exact, begins, k, 0.0 if axes is panels[2] else width)
+            called = f"{name} ({len(records)} iterations)" if name else f"{len(records)} iterations"
+            _curve(axes, called, values, exact, begins, k, 0.0 if axes is panels[2] else width)
     names = ("distance to the lowest cost", "gradient norm", "step length")
-    for axes, label in zip(panels, names, strict=True):
+    for axes, called in zip(panels, names, strict=True):
         axes.set_xlabel("iteration (filled: second order of the dynamics)" if axes is panels[1] else "iteration")
-        axes.set_title(label, fontsize=10)
-        axes.set_yscale("log", base=2 if label == "step length" else 10)
+        axes.set_title(called, fontsize=10)
+        axes.set_yscale("log", base=2 if called == "step length" else 10)
         if longest > 100:
             axes.set_xscale("log")
         else:
@@ -94,8 +94,11 @@ def write(figure: Figure, target: Path) -> Path:
 
 def sheet(path: str | os.PathLike[str], title: str | None, width: float, height: float) -> tuple[Figure, Path]:
     """A figure [inch] under its title, which needs no screen, and the file that it is to be written to, checked."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ValueError as reason:  # of a screen's, which is not needed, but asked for
+        raise ProblemError(f"MPLBACKEND: {reason}") from reason
 
     target = as_target(path, (".png", ".pdf", ".svg"))
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -105,10 +108,16 @@ def sheet(path: str | os.PathLike[str], title: str | None, width: float, height:
     return figure, target
 
 
+def label(name: str) -> str:
+    """Label of a curve in a legend that is made `literal`: matplotlib leaves out those that begin with "_"."""
+    return f"-{name}"
+
+
 def literal(legend: Legend) -> None:
-    """Names in a legend are text, not formulas."""
-    for name in legend.get_texts():
-        name.set_parse_math(False)
+    """Show the names of labels in a legend as text, not as formulas."""
+    for shown in legend.get_texts():
+        shown.set_parse_math(False)
+        shown.set_text(shown.get_text().removeprefix(label("")))
 
 
 def plain(axes: Axes) -> None:
@@ -124,7 +133,7 @@ def _starts_again(last: Any, record: Any) -> bool:
 
 
 def _curve(
-    axes: Axes, label: str, values: Array, exact: NDArray[np.bool_], begins: NDArray[np.intp], k: int, width: float
+    axes: Axes, title: str, values: Array, exact: NDArray[np.bool_], begins: NDArray[np.intp], k: int, width: float
 ) -> None:
     color = COLORS[k % len(COLORS)]
     drawn = np.where(values > 0.0, values, np.nan)  # a rejected step has length zero
@@ -132,7 +141,7 @@ def _curve(
     size = 4.0 if len(drawn) < 80 else 2.0
     marker = MARKERS[k % len(MARKERS)]
     axes.plot(
-        np.insert(iteration, begins, 0), np.insert(drawn, begins, np.nan), color=color, label=label,
+        np.insert(iteration, begins, 0), np.insert(drawn, begins, np.nan), color=color, label=label(title),
         linewidth=width, marker=marker, markersize=size, markerfacecolor="white", markeredgewidth=1.0,
     )  # fmt: skip
     axes.plot(iteration[exact], drawn[exact], color=color, linestyle="none", marker=marker, markersize=size)
@@ -158,7 +167,7 @@ def plot_errors(
     figure, target = sheet(path, title, 8.0, 3.6)
     axes = figure.subplots()
     for k, (name, (times, values)) in enumerate(curves.items()):
-        axes.plot(times, values, color=COLORS[k % len(COLORS)], label=name, linewidth=1.4)
+        axes.plot(times, values, color=COLORS[k % len(COLORS)], label=label(name), linewidth=1.4)
     tops = sorted(float(np.max(values, initial=0.0)) for _, values in curves.values())
     top = 1.1 * tops[max(len(tops) - 2, 0)]
     axes.set_ylim(0.0, top if top > 0.0 else 1.0)
@@ -190,7 +199,7 @@ def plot_growth(
     axes = figure.subplots()
     for k, (name, values) in enumerate(given.items()):
         color, marker = COLORS[k % len(COLORS)], MARKERS[k // len(COLORS) % len(MARKERS)]
-        axes.loglog(at, values, label=name, color=color, marker=marker, linewidth=1.2)
+        axes.loglog(at, values, label=label(name), color=color, marker=marker, linewidth=1.2)
     axes.set_xticks(at, [f"{count:g}" for count in at])
     axes.minorticks_off()
     axes.set_xlabel("bodies")
@@ -223,7 +232,7 @@ def plot_differences(
             axes.plot(
                 steps[shown], rows[shown, column], style, color=COLORS[k % len(COLORS)], linewidth=1.2,
                 marker=MARKERS[k % len(MARKERS)], markersize=3.0, markerfacecolor="white" if column else None,
-                label=f"{name}, {kind}",
+                label=label(f"{name}, {kind}"),
             )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, said, suggesting
 from viz.contacts import named
-from viz.plots import COLORS, literal, plain, sheet, write
+from viz.plots import COLORS, label, literal, plain, sheet, write
 from viz.signals import Signal, Told, signals_of, titled
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ def _panels(
     return panels
 
 
-def _curve(axes: "Axes", signal: Signal, row: str, color: str, label: str) -> None:
+def _curve(axes: "Axes", signal: Signal, row: str, color: str, name: str) -> None:
     """One column of a signal, with its limits where they are near."""
     i, t = signal.names.index(row), np.asarray(signal.t)
     values = np.asarray(signal.values)[:, i]
     style = "steps-post" if signal.held else "default"
-    axes.plot(t, values, color=color, linewidth=1.2, drawstyle=style, label=label)
+    axes.plot(t, values, color=color, linewidth=1.2, drawstyle=style, label=label(name))
     seen = values[np.isfinite(values)]
     low, high = (seen.min(), seen.max()) if seen.size else (0.0, 0.0)
     span = max(float(high - low), 1e-9)

@@ -1,6 +1,9 @@
 """Convergence plots show what happened, rejected steps and all."""
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 
 import matplotlib.image
@@ -102,6 +105,27 @@ def test_arguments_of_another_kind_are_named(tmp_path, draw, words):
 
 def test_a_title_is_no_formula(tmp_path):
     assert viz.plot_convergence(SOLUTIONS, tmp_path / "c.png", title=r"$\foo$").exists()
+
+
+def test_names_that_begin_with_an_underscore_are_in_the_legend(tmp_path):
+    curves, times = ("_private", "-plain", "_"), np.array([1.0, 2.0])
+    viz.plot_errors({name: (times, times) for name in curves}, tmp_path / "e.svg")
+    viz.plot_growth(times, dict.fromkeys(curves, times), tmp_path / "g.svg")
+    for path in ("e.svg", "g.svg"):
+        drawn = (tmp_path / path).read_text(encoding="utf-8").split('id="legend_1"')[1]
+        assert re.findall(r"<!-- (.*) -->", drawn) == ["_private", "-plain", "_"]
+
+
+def test_a_screen_that_matplotlib_has_not_is_named():
+    program = (
+        "import viz\nfrom ddp.errors import ProblemError\n"
+        "try:\n    viz.plot_growth([1.0, 2.0], {'a': [1.0, 2.0]}, 'never.svg')\n"
+        "except ProblemError as reason:\n    print(reason)"
+    )
+    env = os.environ | {"MPLBACKEND": "nonsense"}
+    said = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("MPLBACKEND: ")
+    assert "'nonsense'" in said
 
 
 def test_growth_is_drawn_as_given_and_bad_numbers_are_named(tmp_path):
