@@ -90,10 +90,11 @@ class RecedingHorizon(Closing):
         gains lead there. The first begins at t. A policy is returned again where no other is found.
         command: without meaning here, as `problems.Walking` has one.
         """
-        now, state = float(as_array("t", t, ())), as_state(self.system, "x", x)
+        dt = self.system.dt
+        now, state = as_time(t, dt), as_state(self.system, "x", x)
         start, steps, last = now, 1, self.policy
         if last is not None:
-            dt, begun = self.system.dt, float(last.starts[0])
+            begun = float(last.starts[0])
             steps = max(1, int(np.ceil((now + self.latency - begun) / dt - 1e-6)))
             start = begun + steps * dt
             near = start - now <= self.problem.horizon * dt  # a clock that was set back is far
@@ -166,6 +167,14 @@ class RecedingHorizon(Closing):
         self._solves = Successive(workers)  # makes memory and workers when the next solve needs them
         if self.solution is not None:
             self.solution = replace(self.solution, problem=self._solved.starting_at(self.solution.X[0]))
+
+
+def as_time(t: float, dt: float) -> float:
+    """The time t [s]; ProblemError where steps of dt [s] are lost in its rounding."""
+    now = float(as_array("t", t, ()))
+    if np.spacing(abs(now)) > dt:
+        raise ProblemError(f"t: expected a time [s] that steps of {dt:g} s can be added to, got {now:g}")
+    return now
 
 
 def _check_recedes(problem: Problem) -> None:

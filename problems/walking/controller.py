@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, at_least_zero, choice, instance, positive, said, suggesting
+from ddp.errors import ProblemError, at_least_zero, choice, instance, positive, said, suggesting
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
 from ddp.guesses import Motion, Start
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.receding import as_time
 from ddp.solutions.solution import Solution
 from ddp.starts import start_policy
 from ddp.successive import Closing, Successive
@@ -139,7 +140,7 @@ class Walking(Closing):
         The first plan, from when the robot stands, begins at t at once, and takes longer. Where no plan is found, the
         last policy is returned. Raises ProblemError for bad input and a t earlier than plans before.
         """
-        now, wanted = float(as_array("t", t, ())), as_command(command)
+        now, wanted = as_time(t, self.windows.cycle.dt), as_command(command)
         measured = as_state(self.system, "x", x)
         step, x0 = self._beginning(now, measured)
         last, cycle = self.last, self.windows.cycle

@@ -265,6 +265,14 @@ def test_memory_of_constrained_steps_serves_other_numbers_to_the_same_bits():
     assert later.iterations == again.iterations
 
 
+@pytest.mark.parametrize("t", [1.7e308, -1.7e308, 1e17])
+def test_times_that_steps_are_lost_in_are_refused(t):
+    with ddp.RecedingHorizon(pendulum()) as controller:
+        controller.plan(0.0, controller.x0)
+        with pytest.raises(ddp.ProblemError, match=r"t: expected a time \[s\] that steps of .* can be added to, got"):
+            controller.plan(t, controller.x0)
+
+
 def test_a_clock_that_is_set_back_far_is_planned_by_at_once():
     problem = swing_up(horizon=20)
     with ddp.RecedingHorizon(problem, ddp.DDP(max_iterations=3)) as controller:

@@ -157,6 +157,8 @@ def test_bad_plans_are_refused(walking):
     with pytest.raises(ddp.ProblemError, match="x: "):
         walking.plan(0.0, np.zeros(3))
     walking.plan(0.5, walking.x0)
+    with pytest.raises(ddp.ProblemError, match="t: expected a time"):
+        walking.plan(1.7e308, walking.x0)
     with pytest.raises(ddp.ProblemError, match="t: expected at least"):
         walking.plan(0.3, walking.x0)
 
