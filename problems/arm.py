@@ -17,6 +17,7 @@ from ddp.errors import ProblemError, as_array, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from dynamics.robots import massless_joints
+from dynamics.robots.joints import joint_index
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.robot_dynamics import RobotDynamics
@@ -166,7 +167,7 @@ def lock(robot: Robot, joints: list[str]) -> Robot:
     joints = checks.joints(robot, joints)
     if not joints:
         return robot
-    fixed = [robot.model.getJointId(name) for name in joints]
+    fixed = [joint_index(robot.model, name) for name in joints]
     dofs = massless_joints.kept_dofs(robot.model, fixed)
     model, q0 = massless_joints.fix(robot.model, robot.q0, fixed)
     return Robot(model, q0, robot.source, robot.equipment.of_dofs(dofs), robot.loops)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, as_array, choice, items, numbers, said
 from ddp.protocols import Array
+from dynamics.robots.joints import joint_index
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from dynamics.robots.omissions import listed, warn_once
@@ -152,7 +153,7 @@ def _at_limits(robot: Robot, q: Array, feet: Iterable[str]) -> list[str]:
     legs = {joint for foot in feet for joint in model.supports[model.frames[robot.frame_id(foot)].parentJoint]}
     return [
         name for name, i, *_ in plain_numbers(robot)
-        if model.getJointId(name) in legs and low[i] < high[i] and not low[i] < q[i] < high[i]
+        if joint_index(model, name) in legs and low[i] < high[i] and not low[i] < q[i] < high[i]
     ]  # fmt: skip
 
 

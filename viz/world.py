@@ -13,6 +13,7 @@ from dynamics.geometry.solids import Capsule, Mark, Marked
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.reaction import friction_cones, ground, ground_forces, slopes, standing
 from dynamics.robots.capsules import BodyCapsule
+from dynamics.robots.joints import joint_index
 from dynamics.robots.libraries import pin
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.doubts import constraints_of, terms_of
@@ -140,8 +141,7 @@ def _add_limits(
     """Add the states at which a constraint's rows, named after joints, hold the motion."""
     for row, name in enumerate(names):
         flags = holding(row)
-        if flags is not None and flags.any() and model.existJointName(name):
-            joint = int(model.getJointId(name))
+        if flags is not None and flags.any() and (joint := joint_index(model, name)):
             limits[joint] = flags | limits.get(joint, flags)
 
 
@@ -152,12 +152,12 @@ def _limits(solution: Any, system: Any, first: int, count: int) -> dict[int, Fla
         return {}
     model, problem, found = system.robot.model, solution.problem, {}
     for i, name in enumerate(names):
-        if not model.existJointName(name):
+        if not (joint := joint_index(model, name)):
             continue
         u = np.asarray(solution.U)[:, i]
         low, high = (np.broadcast_to(limit, np.shape(solution.U))[:, i] for limit in (problem.lower, problem.upper))
         at = np.isclose(u, low, rtol=AT_LIMIT, atol=0.0) | np.isclose(u, high, rtol=AT_LIMIT, atol=0.0)
         at = np.append(at, at[-1])[first : first + count]
         if at.any():
-            found[int(model.getJointId(name))] = at
+            found[joint] = at
     return found

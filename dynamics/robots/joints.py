@@ -115,6 +115,11 @@ def subspace(model: pin.Model, j: int) -> Array:
     return np.asarray(data.S, dtype=np.float64).reshape(6, joint.nv).T.copy()
 
 
+def joint_index(model: pin.Model, name: str) -> int:
+    """Index of the joint that is called so, 0 if none is: the world, "universe", is none."""
+    return next((j for j, own in enumerate(list(model.names)[1:], start=1) if own == name), 0)
+
+
 def root_name(taken: Collection[str]) -> str:
     """The name of a joint between world and base, which nothing is called yet."""
     name = "root_joint"

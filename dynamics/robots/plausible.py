@@ -9,6 +9,7 @@ import numpy as np
 
 from ddp.errors import ModelError
 from ddp.protocols import Array
+from dynamics.robots.joints import joint_index
 from dynamics.robots.libraries import pin
 from dynamics.robots.massless_joints import mass_matrix
 from dynamics.robots.omissions import listed, logger, warn_once
@@ -104,7 +105,7 @@ def _without_mass(document: Element, model: pin.Model) -> Iterator[str]:
     """Names of the links of a URDF that joints move, that have a shape, and no mass, nor what is fixed to them."""
     for joint in document.findall("joint"):
         child, name = joint.find("child"), joint.get("name", "")
-        if child is None or not model.existJointName(name) or model.inertias[model.getJointId(name)].mass != 0.0:
+        if child is None or not (j := joint_index(model, name)) or model.inertias[j].mass != 0.0:
             continue
         for link in document.findall("link"):
             shaped = link.find("visual") is not None or link.find("collision") is not None

@@ -19,7 +19,7 @@ from ddp.protocols import Array
 from dynamics.robots import loop
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.found import Found
-from dynamics.robots.joints import effort_limits
+from dynamics.robots.joints import effort_limits, joint_index
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.omissions import Omissions
@@ -218,12 +218,12 @@ def _equip(
     efforts, speeds = np.array(model.upperEffortLimit), np.array(model.upperVelocityLimit)
     armature, driving = np.zeros(model.nv), list[int]()
     for joint in joints:
-        if not model.existJointName(joint.name):
+        if not (index := joint_index(model, joint.name)):
             resists = joint.damping or joint.stiffness or joint.friction
             if resists and joint.type in MOVING and joint.type != "fixed":
                 omissions.drop("springs, damping and friction of joints {} do not act", repr(joint.name))
             continue
-        own = model.joints[model.getJointId(joint.name)]
+        own = model.joints[index]
         damping[own.idx_v : own.idx_v + own.nv] = joint.damping
         if joint.friction:
             omissions.drop("dry friction of {} is not modelled", repr(joint.name))
@@ -241,7 +241,7 @@ def _equip(
             speeds[own.idx_v] = joint.speed if joint.speed >= 0.0 else speeds[own.idx_v]
     for rotor, gear in rotors.items():
         carried = next((joint for joint in joints if joint.child == rotor), None)
-        moved = (one for one in joints if one.child == gear.child and model.existJointName(one.name))
+        moved = (one for one in joints if one.child == gear.child and joint_index(model, one.name))
         driven = next(moved, None)
         if carried is None or driven is None or carried.parent not in body:
             omissions.drop("gearboxes {} without a joint on either side are not modelled", repr(gear.name))
@@ -250,7 +250,7 @@ def _equip(
         if index:
             model.appendBodyToJoint(index, inertias[rotor], place * links[carried.parent].actInv(links[rotor]))
         axis = links[rotor].rotation.T @ gear.place.rotation @ gear.axis
-        k = model.joints[model.getJointId(driven.name)].idx_v
+        k = model.joints[joint_index(model, driven.name)].idx_v
         armature[k] += axis @ inertias[rotor].inertia @ axis / gear.ratio**2
         driving.append(k)
     model.armature, model.damping = armature, damping

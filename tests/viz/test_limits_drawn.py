@@ -10,7 +10,7 @@ from pages import at, moves, vertices
 
 from ddp.constraints.constraint import Soft
 from ddp.problem import Problem
-from dynamics import Contact, Phase, PhasedDynamics, load
+from dynamics import Contact, Phase, PhasedDynamics, RobotDynamics, load
 from dynamics.phases.reaction import friction_cones
 from dynamics.robots.model import Robot
 from dynamics.steps import augment
@@ -105,6 +105,18 @@ def test_rings_show_joints_whose_limits_hold():
     told = world_of(known(problem, X, U, [(0, 2, 1, 3.0), (1, 4, 0, -1.0)]), problem.dynamics, X, U)
     names = {robot.model.names[joint]: np.flatnonzero(flags).tolist() for joint, flags in told.limits.items()}
     assert names == {"shoulder_lift_joint": [2], "elbow_joint": [4]}
+
+
+def test_rings_show_a_joint_that_is_called_as_the_world():
+    problem = arm.reach(horizon=HORIZON)
+    model = pin.Model(problem.dynamics.robot.model)
+    model.names[3] = "universe"
+    system = RobotDynamics(Robot(model), problem.dynamics.dt)
+    limits = [JointLimits(system.robot, upper=3.0)]
+    problem = replace(problem, dynamics=system, running=[], terminal=[], constraints=limits)
+    X, U = moving(problem)
+    told = world_of(known(problem, X, U, [(0, 2, 2, 3.0)]), system, X, U)
+    assert {joint: np.flatnonzero(flags).tolist() for joint, flags in told.limits.items()} == {3: [2]}
 
 
 def test_what_compositions_lift_is_drawn_as_of_the_robot_alone():
