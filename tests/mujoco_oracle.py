@@ -12,7 +12,7 @@ import dynamics
 from ddp.errors import ModelError
 
 FREE, BALL = 0, 1
-TENDON = 3
+OF_JOINTS = int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 BITS = mujoco.mjtDisableBit
 
 
@@ -182,7 +182,7 @@ def neutralise(m):
         getattr(m, f"flex_{effect}")[:] = 0.0
     m.jnt_stiffness[m.jnt_type <= BALL] = 0.0
     for i in range(m.nactuator):
-        if m.actuator_trntype[i] == TENDON or m.jnt_type[m.actuator_trnid[i, 0]] <= BALL:  # MuJoCo has none elsewhere
+        if int(m.actuator_trntype[i]) not in OF_JOINTS or m.jnt_type[m.actuator_trnid[i, 0]] <= BALL:
             m.actuator_damping[i] = m.actuator_armature[i] = 0.0
     mujoco.mj_setConst(m, mujoco.MjData(m))  # bodies that MuJoCo calls simple have their inertia from there
 
