@@ -140,7 +140,10 @@ def checked_state(
 ) -> Any:
     """Next state that a user's function returns, its shape checked; ``name`` and ``what`` are for errors."""
     try:
-        returned = np.array(function(x.copy(), u.copy()))  # it may write on its arguments, and reuse its result
+        returned = function(x.copy(), u.copy())  # it may write on its arguments, and reuse its result
+        if np.ma.is_masked(returned):
+            raise TypeError("some numbers of what it returns are masked")
+        returned = np.array(returned)
         following = of_shape(what, returned, nx)
     except ShapeError as reason:
         raise ModelError(f"{name}: {reason}") from None

@@ -186,6 +186,8 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
         for made_at in TEXTS.values():
             told = "a text, which is not only printed or raised, of a number that depends on x or u"
             raise TraceError(told).with_traceback(made_at)
+        if np.ma.is_masked(result):
+            raise TypeError("expected real numbers, got a masked one")
         found = np.array(arrays.traced(result), dtype=object)
         for entry in found.flat:
             if not isinstance(entry, (Node, float, int, np.floating, np.integer, np.bool_)):

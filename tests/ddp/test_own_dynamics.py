@@ -172,6 +172,7 @@ def test_what_is_wrong_with_ones_own_system_is_named(changes, said):
         (lambda x, u: np.zeros(3), r"step: expected a next state of shape \(2,\), got \(3,\)"),
         (lambda x, u: None, r"step: expected a next state of shape \(2,\), got None: does it lack a return"),
         (lambda x, u: 1 / 0 + undefined, "step: raised ZeroDivisionError"),  # noqa: F821
+        (lambda x, u: np.ma.array(x, mask=[0, 1]), "step: raised TypeError: some numbers .* are masked"),
     ],
 )
 def test_a_step_that_fails_is_named(wrong, said):

@@ -145,6 +145,18 @@ def test_functions_that_cannot_be_traced_are_refused_with_the_line_and_ways_out(
             FunctionDynamics(one, 2, 1)
 
 
+@pytest.mark.parametrize("hidden", [np.ma.masked, np.ma.array([1.0, 2.0], mask=[False, True])])
+def test_masked_numbers_are_no_numbers(hidden):
+    for derivatives in ("traced", "differences"):
+        with pytest.raises(ddp.ModelError, match=r"masked|shape"):
+            FunctionDynamics(lambda x, u: x if x[0] < 1.0 else hidden, 2, 1, derivatives=derivatives).step(
+                np.ones(2), np.ones(1)
+            )
+    if hidden is np.ma.masked:
+        with pytest.raises(ddp.ProblemError, match=r"cannot be traced .* masked"):
+            ddp.Problem(ADDED, [lambda x, u: x[0] if x[0] < 1.0 else hidden], [], np.zeros(2), 3)
+
+
 def test_errors_of_types_in_a_branch_are_no_ends_of_a_domain():
     def f(x, u):
         return x * statistics.mean(x) if x[0] > 1e3 else x
