@@ -48,16 +48,34 @@ UNMODELLED = (
 )
 """Parts of a model that change its motion and are not read: of which elements, where in them, with which texts."""
 
+UNUSED = (
+    ("plugin", ".", None, "plugins of simulators, {}, do not run"),
+    ("gripper", ".", None, "grippers {} do not hold what they touch"),
+    ("frame", ".", None, "frames {} are not read"),
+    ("joint", "physics", None, "settings of simulators are not read: <physics> of {}"),
+    ("joint", "axis/limit/stiffness", None, "limits of position do not give way: <stiffness> of {} is not read"),
+    ("joint", "axis/limit/dissipation", None, "limits of position do not give way: <dissipation> of {} is not read"),
+    *((f"joint[@type='{type}']", "axis2", None, "second axes of joints {} have no meaning") for type in MOVING),
+)
+"""Parts that are not read and change motions in simulators alone, or nothing."""
+
 KNOWN = {
+    "model": ("static", "self_collide", "allow_auto_disable", "include", "model", "enable_wind", "frame", "pose",
+              "link", "joint", "plugin", "gripper"),
+    "link": ("gravity", "enable_wind", "self_collide", "kinematic", "must_be_base_link", "velocity_decay", "frame",
+             "pose", "inertial", "collision", "visual", "sensor", "projector", "audio_sink", "audio_source", "battery",
+             "light", "particle_emitter"),
+    "joint": ("parent", "child", "gearbox_ratio", "gearbox_reference_body", "thread_pitch", "screw_thread_pitch",
+              "axis", "axis2", "physics", "frame", "pose", "sensor"),
     "axis": ("xyz", "use_parent_model_frame", "dynamics", "limit", "initial_position", "mimic"),
     "dynamics": ("damping", "friction", "spring_stiffness", "spring_reference"),
     "limit": ("lower", "upper", "effort", "velocity", "stiffness", "dissipation"),
     "inertial": ("mass", "pose", "inertia", "density", "auto_inertia_params", "fluid_added_mass"),
     "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"),
 }
-"""Parts that SDF has inside of elements which decide how a robot moves: each once, and others are misplaced."""
+"""Parts that SDF has inside of elements which decide how a robot moves; others are misplaced."""
 DEEP = {"link": ("inertial", "inertial/inertia"), "joint": ("axis", "axis/dynamics", "axis/limit")}
-"""Places of these elements in links and joints."""
+"""Places in links and joints of elements whose parts stand there once."""
 
 
 class _Joint:
@@ -270,16 +288,17 @@ def _unread(document: ElementTree.Element, model: ElementTree.Element) -> Omissi
     for other in document:
         if other is not model:
             found.drop("elements {} beside the first <model> are not read", f"<{other.tag}>")
-    for tag, path, texts, effect in UNMODELLED:
-        for element in model.findall(tag):
-            part = element.find(path)
-            if part is not None and (texts is None or (part.text or "").strip().lower() in texts):
-                found.drop(effect, repr(element.get("name") or _text(element, "uri")))
-    for tag, paths in DEEP.items():
-        for part in (part for path in paths for part in model.findall(f"{tag}/{path}")):
-            for other in part:
-                if other.tag not in KNOWN[part.tag] and ":" not in other.tag:
-                    found.doubt("SDF has no meaning for {}, which is not read", f"<{other.tag}> of <{part.tag}>")
+    for note, parts in ((found.drop, UNMODELLED), (found.doubt, UNUSED)):
+        for tag, path, texts, effect in parts:
+            for element in model.findall(tag):
+                part = element.find(path)
+                if part is not None and (texts is None or (part.text or "").strip().lower() in texts):
+                    note(effect, repr(element.get("name") or _text(element, "uri")))
+    deep = (f"{tag}/{path}" for tag, paths in DEEP.items() for path in (".", *paths))
+    for part in (part for path in (".", *deep) for part in model.findall(path)):
+        for other in part:
+            if other.tag not in KNOWN[part.tag] and not {":", "}"} & set(other.tag):
+                found.doubt("SDF has no meaning for {}, which is not read", f"<{other.tag}> of <{part.tag}>")
     for link in model.findall("link"):
         if link.find("inertial") is None:
             found.drop("links {} without <inertial>, which weigh 1 kg in SDF, have no mass", repr(link.get("name")))

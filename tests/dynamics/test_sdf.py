@@ -177,6 +177,24 @@ def test_parts_that_stand_where_they_have_no_meaning_are_told(caplog):
     assert caplog.messages == ["made: SDF has no meaning for <damping> of <axis>, which is not read"]
 
 
+@pytest.mark.parametrize(("old", "new", "told"), [
+    ("</model>", "<plugin name='walk' filename='libwalk.so'/></model>", "plugins of simulators, 'walk', do not run"),
+    ("</model>", "<gripper name='hand'/></model>", "grippers 'hand' do not hold what they touch"),
+    ("</model>", "<frame name='F'/></model>", "frames 'F' are not read"),
+    ("</axis>", "</axis><physics><ode/></physics>", "settings of simulators are not read: <physics> of 'a'"),
+    ("</axis>", "</axis><axis2><xyz>1 0 0</xyz></axis2>", "second axes of joints 'a' have no meaning"),
+    ("</axis>", "<limit><stiffness>9</stiffness></limit></axis>", "give way: <stiffness> of 'a' is not read"),
+    ("</axis>", "<limit><dissipation>9</dissipation></limit></axis>", "give way: <dissipation> of 'a' is not read"),
+    ("</axis>", "</axis><origin pose='1 0 0 0 0 0'/>", "SDF has no meaning for <origin> of <joint>, which is not read"),
+    ("</link>", "<mass>3</mass></link>", "SDF has no meaning for <mass> of <link>, which is not read"),
+    ("</model>", "<gravity>0 0 0</gravity></model>", "SDF has no meaning for <gravity> of <model>, which is not read"),
+])  # fmt: skip
+def test_parts_of_simulators_and_parts_unknown_are_told(old, new, told, caplog):
+    dynamics.load(chain().replace(old, new, 1), strict=True)
+    assert len(caplog.messages) == 1
+    assert told in caplog.messages[0]
+
+
 def test_inertias_that_no_body_can_have_are_warned_of_as_in_urdf(caplog, rng):
     robot = dynamics.load(chain().replace("<ixx>.01</ixx>", "<ixx>-.002</ixx>"))
     assert "inertias that no body can have (a negative moment of inertia: the body of joint 'a'" in caplog.text
