@@ -229,6 +229,19 @@ def test_bits_are_those_without_memory(build, monkeypatch, recent):
     assert len(recent._works) <= MOST_KEPT
 
 
+def test_a_long_solve_keeps_its_memory_alone_and_a_longer_one_none(recent):
+    def left(horizon):
+        ddp.solve(pendulum.swing_up(horizon=horizon), ddp.DDP(max_iterations=1), throw=False)
+        return [own.derivatives.exact.size for own in recent._works]
+
+    for count in (1, 2):
+        assert len(left(10 + count)) == count
+    alone_ = left(workers.LARGEST // 9)
+    assert len(alone_) == 1
+    assert workers.LARGEST < alone_[0] <= workers.LARGEST_ALONE
+    assert left(workers.LARGEST_ALONE // 9) == []
+
+
 def test_memory_holds_no_problem_and_serves_the_next_one(sent, recent, monkeypatch):
     turned, turn = [], CompiledIterations.turned
     monkeypatch.setattr(CompiledIterations, "turned", lambda *args: turned.append(turn(*args)) or turned[-1])
