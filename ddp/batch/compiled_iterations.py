@@ -74,10 +74,10 @@ class Chosen:
     """Choice between iterations in Python and compiled ones, for one solve; after these, `leave` brings all up to date.
 
     Compiled ones pay from the second solve of a problem on, or of another in its memory, after `SOON` iterations of a
-    first one, and where the last solve of the kind took `WORTH` of them. The first solve of each kind in a process
-    begins with them where the process compiles kernels, so that later ones compile nothing. Where all came from the
-    cache it takes Python's alone: to load the others costs half
-    as much as all else in such a solve, .04 s.
+    first one, and where the last solve of the kind took `WORTH` of them; they begin once gaps are closed. The first
+    solve of each kind in a process begins with them where the process compiles kernels, so that later ones compile
+    nothing. Where all came from the cache it takes Python's alone: to load the others costs half as much as all else in
+    such a solve, .04 s.
     """
 
     def __init__(self, iterate: Iterate, solver: DDP) -> None:
@@ -85,7 +85,7 @@ class Chosen:
         self._loop: CompiledIterations | None = None
         knows = not iterate.foreign and ability(iterate.problem.dynamics, "routines") is not None and iterate.work.alone
         self._serves = self._possible = knows and not obstacle_but_dynamics(iterate.problem, solver)
-        self._limited = iterate.limited
+        self._limited, self._due = iterate.limited, False
         if self._serves:
             self._choose()
 
@@ -94,12 +94,12 @@ class Chosen:
         iterate, solver, kept = self._iterate, self._solver, self._iterate.work.kept
         problem, d, name = iterate.problem, iterate.problem.dynamics, self._name
         kind, found = (type(d), d.n, d.nu, getattr(d, "integrator", ""), *name), kept.get(name)
-        self._kind, self._limited, self._loop, self._possible = kind, iterate.limited, None, True
+        self._kind, self._limited, self._loop, self._possible, self._due = kind, iterate.limited, None, True, False
         if isinstance(found, CompiledIterations) and found.turned(problem, solver):
             iterate.adopt(found.backward)
             self._loop = found
         elif found is not None or _KINDS.get(kind, 0) >= WORTH or (kind not in _KINDS and has_compiled()):
-            self._begin()
+            self._due = True
         else:
             self._possible = kind in _KINDS
         _KINDS.setdefault(kind, 0)
@@ -112,10 +112,8 @@ class Chosen:
     def _begin(self) -> None:
         """Lay out memory, if the dynamics have routines."""
         iterate, solver = self._iterate, self._solver
-        if iterate.gap > 0.0:
-            return
         routines = routines_of(iterate.problem, True)
-        self._serves = self._possible = routines is not None
+        self._serves = self._possible = self._due = routines is not None
         if routines is not None:
             with unchanging():
                 self._loop = iterate.work.kept[self._name] = CompiledIterations(iterate, solver, routines)
@@ -125,7 +123,7 @@ class Chosen:
         if self._serves and self._limited != self._iterate.limited:
             self._choose()
         self._count += 1
-        if self._loop is None and self._possible and self._count > SOON:
+        if self._loop is None and (self._due or (self._possible and self._count > SOON)) and self._iterate.gap == 0.0:
             self._begin()
         if self._loop is None:
             return False
@@ -161,9 +159,10 @@ class CompiledIterations:
         self._system: tuple[System, object] | None = backward.system
         self._routines: Routines | None = routines
         self._runs, self._lanes, self._options = problem.objective.runs, problem.lanes, _options(solver)
-        self._table, self._limits = problem.objective.table, (problem.lower, problem.upper)
+        self._table, self._limits = problem.objective.table_with_notes, (problem.lower, problem.upper)
         self.at: tuple[Iterate, Model] | None = None
-        own, at = carved(_shapes(N, nx, n, nu, problem.lanes))
+        self._noted = noted = _noted(problem)
+        own, at = carved(_shapes(N, nx, n, nu, problem.lanes, noted))
         self._own, self.X, self.U, self._numbers = own, own["X"], own["U"], own["numbers"]
         self._second, self._failures = _contracting(backward)
         self._whole, self._blocks = backward.horizons(ctypes.c_void_p.from_buffer(self._second).value or 0)
@@ -173,11 +172,11 @@ class CompiledIterations:
         now = {name: at[name] for name in ("X", "U")}
         self._lengths = filled(
             Lengths, **sizes, **now, **policy, gaps=at["gaps"], to_X=at["to_X"], to_U=at["to_U"],
-            alphas=at["alphas"],
+            alphas=at["alphas"], to_notes=at["notes"], noted=noted,
         )  # fmt: skip
         self._single = filled(
             Single, track=routines.address("track"), lengths=self._lengths, count=problem.lanes, X=own["to_X"],
-            U=own["to_U"], numbers=at["numbers"], **{name: at[name] for name in LEFT},
+            U=own["to_U"], notes=own["notes"], numbers=at["numbers"], **{name: at[name] for name in LEFT},
         )  # fmt: skip
         derivatives = {name: address(array) for name, array in zip(Derivatives._fields, out[:-1], strict=False)}
         self._trajectory, self._in_limits = (
@@ -217,7 +216,8 @@ class CompiledIterations:
 
         False, and nothing is done, for any other.
         """
-        alike = problem.objective.has_runs(self._runs) and problem.lanes == self._lanes
+        sizes = problem.lanes, _noted(problem)
+        alike = problem.objective.has_runs(self._runs) and sizes == (self._lanes, self._noted)
         if not (alike and _options(solver) == self._options and self._has_turned(problem, solver)):
             return False
         self._turn_to(problem)
@@ -246,7 +246,7 @@ class CompiledIterations:
 
     def _turn_to(self, problem: Problem) -> None:
         """Serve another problem of the same dynamics, or the last one again."""
-        self.at, table = None, problem.objective.table
+        self.at, table = None, problem.objective.table_with_notes
         if table is self._table and problem.lower is self._limits[0] and problem.upper is self._limits[1]:
             return
         self._table, self._limits = table, (problem.lower, problem.upper)
@@ -318,12 +318,17 @@ def _options(solver: DDP) -> tuple[Any, ...]:
     return solver.hessian, solver.search, solver.regularization
 
 
+def _noted(problem: Problem) -> int:
+    """Numbers of a knot that rollouts note for costs."""
+    return int(ability(problem.dynamics, "notes_size")) if problem.objective.noted else 0
+
+
 @lru_cache(maxsize=64)
-def _shapes(N: int, nx: int, n: int, nu: int, lanes: int) -> dict[str, tuple[int, ...]]:
+def _shapes(N: int, nx: int, n: int, nu: int, lanes: int, noted: int) -> dict[str, tuple[int, ...]]:
     trajectories = "X", "U", *TRIED, *LEFT
     return {name: (N + 1, nx) if name.endswith("X") else (N, nu) for name in trajectories} | {
         "to_X": (lanes, (N + 1) * nx), "to_U": (lanes, N * nu), "gaps": (N, n), "alphas": (WIDTH,),
-        "numbers": (REPORTED,),
+        "numbers": (REPORTED,), "notes": (lanes, N * noted),
     }  # fmt: skip
 
 

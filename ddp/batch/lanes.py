@@ -58,7 +58,7 @@ class Single(Struct):
     """Memory that a worker's only lane has besides, where `ddp.solve` asks for one iteration at a time.
 
     track: address of the routine that rolls out ``lengths``, ``count`` step lengths at most, which take no longer than
-    one, into X (count, (N+1) nx), U (count, N nu).   numbers: of the last iteration.
+    one, into X (count, (N+1) nx), U (count, N nu), notes (count, N noted).   numbers: of the last iteration.
     diverged: whether the last step that was tried diverged; lost: whether any did, the last of them to lost_X, lost_U.
     unpriced_X, unpriced_U: trajectory of the last step whose cost is no number.
     """
@@ -66,7 +66,7 @@ class Single(Struct):
     track: int = integer()
     lengths: Lengths = nested(Lengths)
     count: int = integer()
-    X, U = each(2, matrix, constant=False)
+    X, U, notes = each(3, matrix, constant=False)
     numbers: Array = reals(constant=False)
     diverged, lost = each(2, variable_integer)
     lost_X, lost_U, unpriced_X, unpriced_U = each(4, reals, constant=False)

@@ -100,7 +100,7 @@ def roll_out(w):
     call_contraction(w.follow, w.context, eight.address, 0, 0)
     for i in range(count):
         lane = Lane(w.lanes[w.taken[i]])
-        arrive(w, lane, price(w, lane, lane.tried_X, lane.tried_U))
+        arrive(w, lane, price(w, lane, lane.tried_X, lane.tried_U, lane.tried_X, 0))
 
 
 @kernel
@@ -199,7 +199,7 @@ def keep(w, lane, cost):
 def begin(w, lane, cost):
     """Begin to iterate where the guess leads, or, if that is not worth following, with the states of the guess."""
     iterates.clip(w, lane.U, lane.best_U)
-    stayed, worse = price(w, lane, lane.X, lane.best_U), WORSE if w.alone != 0 else ASTRAY
+    stayed, worse = price(w, lane, lane.X, lane.best_U, lane.X, 0), WORSE if w.alone != 0 else ASTRAY
     if stayed < np.inf and cost - stayed > (worse - 1.0) * abs(stayed):
         copy(lane.U, lane.best_U, w.N * w.nu)
         lane.cost, lane.highest, lane.stage = stayed, stayed, OPENS

@@ -54,8 +54,12 @@ SHARED = 4
 
 def obstacle(problem: Problem, solver: DDP) -> str:
     """Why problems cannot be solved by the compiled loop, in words; empty if they can."""
-    if (found := obstacle_but_dynamics(problem, solver)) or routines_of(problem) is not None:
+    if found := obstacle_but_dynamics(problem, solver):
         return found
+    if problem.objective.noted:
+        return "costs on contact forces"
+    if routines_of(problem) is not None:
+        return ""
     known = "rigid robots without contacts or of traced functions, in explicit steps"
     return f"dynamics ({type(problem.dynamics).__name__}) other than of {known}"
 
@@ -73,8 +77,6 @@ def obstacle_but_dynamics(problem: Problem, solver: DDP) -> str:
         return "constraints"
     if objective.interpreted:
         return "cost terms in Python"
-    if objective.noted:
-        return "costs on contact forces"
     plain = isinstance(solver.hessian, str) and solver.multipliers == "auto" and solver.constraints is None
     own = type(solver.search) is Backtracking and type(solver.regularization) in (type(None), Tenfold, ByRatio)
     if not (plain and own and solver.reuse == 0 and solver.segments == 1 and solver.step != "linear"):
@@ -253,7 +255,7 @@ def worker_of(problem: Problem, solver: DDP, routines: Routines, **given: Any) -
     separable, costs = problem.separable.astype(np.int64), np.zeros(N + 1)
     worker = filled(
         Worker, N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, expand=routines.address("expand"),
-        context=routines.context, terms=len(objective.table), runs=address(runs), run_count=len(runs),
+        context=routines.context, terms=len(objective.table_with_notes), runs=address(runs), run_count=len(runs),
         bends=int(problem.curved), separable=address(separable), costs=address(costs),
         batched=int(problem.structure.batched), limited=int(problem.limited), lower=problem.lower, upper=problem.upper,
         hands_over=int(solver.hands_over(problem)), tolerance=solver.tolerance, limit=solver.max_iterations,

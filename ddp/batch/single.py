@@ -35,7 +35,7 @@ def try_next(w, lane):
     lane.ahead -= 1
     copy(lane.tried_X, one.X[row], nx)
     copy(lane.tried_U, one.U[row], nu)
-    cost = price(w, lane, lane.tried_X, lane.tried_U)
+    cost = price(w, lane, lane.tried_X, lane.tried_U, one.notes[row], p.noted)
     one.diverged = 0
     if not abs(cost) < np.inf and lane.alpha <= 1.0:
         finite = True

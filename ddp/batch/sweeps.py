@@ -43,11 +43,11 @@ def table_of(w, lane):
 
 
 @kernel
-def price(w, lane, X, U):
-    """The total cost of a trajectory; infinite where it diverges."""
-    costs, nothing = array_at(w.costs, (w.N + 1,)), array_at(w.costs, (0, 0))
+def price(w, lane, X, U, notes, noted):
+    """The total cost of a trajectory with its notes, ``noted`` numbers a knot; infinite where it diverges."""
+    costs, own = array_at(w.costs, (w.N + 1,)), array_at(address_of(notes), (w.N, noted))
     states, controls = array_at(address_of(X), (w.N + 1, w.nx)), array_at(address_of(U), (w.N, w.nu))
-    return cost_table.total(table_of(w, lane), states, controls, nothing, costs)
+    return cost_table.total(table_of(w, lane), states, controls, own, costs)
 
 
 @kernel

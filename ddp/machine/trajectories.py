@@ -54,10 +54,11 @@ class Lengths(Struct):
 
     Addresses of X (N+1, nx), U (N, nu), k (N, nu), K (N, nu, n), gaps (N, n), lower, upper (N, nu), and of what is
     written: to_X (count, N+1, nx), to_U (count, N, nu), with one more if count is no multiple of eight, for whatever is
-    left over where eight roll out at once.   alphas (count,).
+    left over where eight roll out at once, and to_notes (count, N, noted) of what costs read, such as contact forces.
+    alphas (count,).
     """
 
-    N, nx, n, nu, X, U, k, K, gaps, lower, upper, to_X, to_U = each(13, integer)
+    N, nx, n, nu, X, U, k, K, gaps, lower, upper, to_X, to_U, to_notes, noted = each(15, integer)
     count: int = variable_integer()
     alphas: Array = reals(constant=False)
 
@@ -70,4 +71,4 @@ def rolled_out(p):
     alphas, gaps = array_at(address_of(p.alphas), (count,)), array_at(p.gaps, (N, n))
     lower, upper = array_at(p.lower, (N, nu)), array_at(p.upper, (N, nu))
     to_X, to_U = array_at(p.to_X, (count, N + 1, nx)), array_at(p.to_U, (count, N, nu))
-    return (*policy, alphas, gaps, lower, upper, to_X, to_U)
+    return (*policy, alphas, gaps, lower, upper, to_X, to_U, array_at(p.to_notes, (count, N, p.noted)))

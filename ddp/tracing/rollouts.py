@@ -199,7 +199,7 @@ def tracked(
     parts = {"X": X, "U": U, "k": k, "K": K, "gaps": gaps, "lower": bounds[0], "upper": bounds[1], "alphas": alphas}
     given = {name: np.ascontiguousarray(part, dtype=float) for name, part in parts.items()}
     words = {name: address(part) for name, part in {**given, "to_X": Xs, "to_U": Us}.items()}
-    words |= {"N": N, "nx": space.nx, "n": space.n, "nu": nu, "count": count}
+    words |= {"N": N, "nx": space.nx, "n": space.n, "nu": nu, "count": count, "to_notes": 0, "noted": 0}
     lengths = np.array([words[name] for name in Lengths._fields], dtype=np.int64)  # all of them are single words
     sizes, kept = (len(step.parameters), nu, N), getattr(_last, "kept", None)
     if kept is None or kept[0] != sizes or kept[1] is not space:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers, suggesting
 from ddp.protocols import Array
-from ddp.systems.system import expanded
+from ddp.systems.system import Routines, expanded
 from dynamics.contacts.contact import (
     ROLLING,
     Contacts,
@@ -27,6 +27,7 @@ from dynamics.rigid_bodies.rigid_body import inverse_dynamics
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.modes import HELD, IMPACT, STEP, Mode
+from dynamics.steps.routines import routines_of
 from dynamics.steps.schemes import TOUCHING
 from dynamics.steps.stepped_robot import SteppedRobot
 
@@ -210,6 +211,14 @@ class PhasedDynamics(SteppedRobot):
         ld = int(self._layout.ld)
         where = self.nx + self.robot.nv + 1, int(self._layout.g), int(self._layout.Z) + self.robot.nv * ld, ld
         return where if fits else None
+
+    def routines(self, count: int, alone: bool = False, before: Routines | None = None) -> Routines | None:
+        """Compiled work on trajectories of one problem, where no contacts are redundant."""
+        if not (alone and self.lanes):
+            return None
+        rooms = self._room_of_rollouts, self._room_of_expansions, self._room_of_contractions
+        schedule = self._modes_from(0, count).copy()
+        return routines_of(self._scheme, self._modes, self._tree, schedule, *rooms, None, True, False, before)
 
     @property
     def tracked(self) -> TrackedPhases:

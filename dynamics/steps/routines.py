@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""C functions of robots' steps without contacts, for whole trajectories: see `ddp.systems.system.Routines`.
+"""C functions of robots' steps for whole trajectories: see `ddp.systems.system.Routines`.
 
 Those of many problems are compiled for their robot, of the same kernels as all others, if it has no more than `MOST`
 degrees of freedom: see `ddp.compiling.known`. Of a pendulum, a cart-pole, a UR5, a quadrotor and a panda rollouts take
@@ -136,9 +136,8 @@ templates below."""
 def _track(context, lengths, unused, none):  # type: ignore[no-untyped-def]
     """Roll out `Lengths`."""
     w, p = Work(context), Lengths(lengths)
-    X, U, k, K, alphas, gaps, lower, upper, Xs, Us = rolled_out(p)
+    X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes = rolled_out(p)
     memory, schedule = array_at(w.tracks, (w.tracking, 8)), integers_at(address_of(w.schedule), (p.N,))
-    notes = array_at(p.to_U, (p.count, p.N, 0))
     track(modes_of(w), memory, schedule, X, U, k, K, alphas, gaps, lower, upper, Xs, Us, notes)
 
 
@@ -230,7 +229,7 @@ def routines_of(
     scheme: Scheme, modes: Modes, tree: Tree, schedule: NDArray[np.int64], tracking: int, expanding: int,
     contracting: int, groups: NDArray[np.int64] | None, alone: bool, own: bool, before: Routines | None = None,
 ) -> Routines:  # fmt: skip
-    """The routines of a robot without contacts, with memory of their own.
+    """The routines of a robot, with memory of their own; under contacts, those for one problem.
 
     tracking .. contracting: rows of eight numbers that its kernels take.   groups: of blocks, None for none.
     alone: whether they are for one problem, and of all robots; or for many, and compiled for this robot if ``own`` code

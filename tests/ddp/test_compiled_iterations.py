@@ -16,7 +16,7 @@ from ddp.batch.compiled_iterations import CompiledIterations
 from ddp.models.regularization import Tenfold
 from ddp.parallel import workers
 from dynamics import ContinuousDynamics
-from problems import arm, pendulum
+from problems import arm, gaits, pendulum
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,22 @@ def test_compiled_iterations_serve_wherever_they_can(monkeypatch):
     torn = solved(problem, (X, found.U))  # until gaps are closed
     assert 0 < len(made) < torn.iterations
     assert same(torn, solved(replace(problem), (X, found.U), InPython()))
+
+
+@pytest.mark.parametrize("hessian", ["auto", "gauss-newton", "exact"])
+def test_gaits_whose_costs_read_contact_forces_are_iterated_in_compiled_code(hessian, monkeypatch):
+    made, improve = [], CompiledIterations.improve
+    monkeypatch.setattr(CompiledIterations, "improve", lambda *args: made.append(1) or improve(*args))
+    problem = gaits.trot()
+    assert problem.objective.noted
+    torn = solved(replace(problem), None, InPython(), hessian=hessian)
+    rolled = solved(replace(problem), torn.U, InPython(), hessian=hessian)
+    for guess, in_python in ((None, torn), (torn.U, rolled)):
+        for _ in range(2):  # in Python the first time
+            made.clear()
+            assert same(solved(problem, guess, hessian=hessian), in_python)
+        torn_ones = (guess is None) + sum(record.gap > 0.0 for record in in_python.history)
+        assert len(made) == in_python.iterations - torn_ones
 
 
 def test_first_solves_are_compiled_where_that_pays(monkeypatch):

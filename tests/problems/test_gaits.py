@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import crocoddyl_gaits
@@ -53,6 +53,11 @@ def test_crocoddyls_gaits_have_its_costs_and_optima_in_no_more_iterations(name):
     assert solution.gap() < 1e-12
 
 
+@dataclass(frozen=True)
+class InPython(ddp.Backtracking):
+    """Search of one's own, for which iterations are made in Python."""
+
+
 def test_an_exact_iteration_is_one_sweep_and_one_rollout(monkeypatch):
     """To the last, where weights of controls have moved a little and a promise is less than rounding can show."""
     problem = crocoddyl_gaits.gait("bound")
@@ -69,7 +74,7 @@ def test_an_exact_iteration_is_one_sweep_and_one_rollout(monkeypatch):
 
     count(Iterate, "sweep")
     count(type(problem.objective), "total")
-    solver, guess = ddp.DDP(tolerance=1e-9), crocoddyl_gaits.guess(problem)
+    solver, guess = ddp.DDP(tolerance=1e-9, search=InPython()), crocoddyl_gaits.guess(problem)
     ddp.solve(problem, solver, guess, lambda step: found.append((step, dict(done))))
     last = [(step, after, before) for (_, before), (step, after) in pairwise(found) if step.hessian == "exact"]
     assert len(last) >= 3
