@@ -90,6 +90,9 @@ class Builder:
             if not function.is_declaration:
                 set.add(function.attributes, _ALIGNED)  # llvmlite does not know it
         module = binding.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
+        for function in ir_module.functions:
+            for block in function.blocks:
+                block.instructions.clear()  # which name it: nothing else frees them before garbage is searched for
         module.verify()
         self.module.link_in(module)
 
@@ -130,9 +133,9 @@ class Builder:
         level: of LLVM's optimisation.   is_called: whether it needs machine code even if callers inline it.
         """
         self.link()
-        optimise(self.module, self.codegen, level)
-        self.module.verify()
         descriptor = result.fndesc
+        optimise(self.module, self.codegen, min(level, 1) if descriptor.inline else level)
+        self.module.verify()
         descriptor.typemap = descriptor.calltypes = None  # neither needed any more nor, always, to be pickled
         text = str(self.module.get_function(descriptor.mangled_name))
         raising = any(code != "0" for code in _STATUS.findall(text)) or len(_EXCEPTION.findall(text)) > 1

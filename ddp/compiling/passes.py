@@ -15,6 +15,34 @@ def _instructions(state: Any, kind: Any) -> list[Any]:
     return [one for block in state.func_ir.blocks.values() for one in block.find_insts(kind)]
 
 
+_REWRITTEN = {
+    "BUILD_CONST_KEY_MAP", "BUILD_MAP", "CALL_FUNCTION_EX", "DICT_MERGE", "DICT_UPDATE", "LIST_EXTEND", "LIST_TO_TUPLE",
+    "PUSH_EXC_INFO", "SETUP_FINALLY", "SETUP_WITH",
+}  # fmt: skip
+"""Bytecodes, of all versions of Python, of what numba rewrites once it has read a function."""
+
+
+class Reader(untyped_passes.interpreter.Interpreter):  # type: ignore[misc]
+    """numba's reader of bytecode, which only looks for what it rewrites in functions that have any of it."""
+
+    def post_process(self, peepholes: Any, func_ir: Any) -> Any:
+        """Rewrite what was read."""
+        is_rewritten = any(one.opname in _REWRITTEN for one in self.bytecode)
+        return super().post_process(peepholes, func_ir) if is_rewritten else func_ir
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class Reading(untyped_passes.TranslateByteCode):  # type: ignore[misc]
+    """numba's pass that reads bytecode, by that reader."""
+
+    _name = "reading"
+
+    def run_pass(self, state: Any) -> bool:
+        """Read a function."""
+        state.func_ir = Reader(state.func_id).interpret(state.bc)
+        return True
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class Lifetimes(untyped_passes.IRProcessing):  # type: ignore[misc]
     """numba's lifetimes of variables as they are read, which only blocks of `with` ask for: they are found again."""
@@ -24,6 +52,25 @@ class Lifetimes(untyped_passes.IRProcessing):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         """Find lifetimes; whether there was need for them."""
         return bool(_instructions(state, ir.EnterWith)) and bool(super().run_pass(state))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class Rewrites(untyped_passes.GenericRewrites):  # type: ignore[misc]
+    """numba's rewrites of constant indices and the like, after which it finds lifetimes that nobody asks for."""
+
+    _name = "rewrites"
+
+    def run_pass(self, state: Any) -> bool:
+        """Rewrite blocks as long as anything in them matches."""
+        blocks = state.func_ir.blocks
+        for made in untyped_passes.rewrites.rewrite_registry.rewrites["before-inference"]:
+            rewrite, waiting = made(state), list(blocks)
+            while waiting:
+                if rewrite.match(state.func_ir, blocks[waiting[-1]], state.typemap, state.calltypes):
+                    blocks[waiting[-1]] = rewrite.apply()
+                else:
+                    waiting.pop()
+        return True
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -101,7 +148,9 @@ class Passes(PassManager):  # type: ignore[misc]
         if not has_functions:
             left |= {untyped_passes.InlineClosureLikes, untyped_passes.MakeFunctionToJitFunction}
         replaced = {
-            untyped_passes.IRProcessing: Lifetimes, untyped_passes.ReconstructSSA: Versions,
+            untyped_passes.TranslateByteCode: Reading,
+            untyped_passes.IRProcessing: Lifetimes, untyped_passes.GenericRewrites: Rewrites,
+            untyped_passes.ReconstructSSA: Versions,
             typed_passes.PreLowerStripPhis: Joins, typed_passes.NopythonRewrites: ArrayExpressions,
             typed_passes.IRLegalization: Ends, typed_passes.NativeLowering: Writing,
         }  # fmt: skip

@@ -353,6 +353,28 @@ def test_defaults_hold_for_python_and_for_kernels():
     assert [with_defaults(x), with_defaults(x, 0), with_defaults(x, scale=0.5)] == [6.0, 2.0, 1.5]
 
 
+@kernel
+def gathered(pair, k):
+    """Sum over what numba rewrites once it has read it: tuples of others, dictionaries, what is caught."""
+    many = (*pair, *pair)
+    total = 0.0
+    for i in range(4):
+        if i == k:
+            continue
+        total += many[i] + max(*pair)
+    known = {"a": total, "b": 2.0 * pair[0]}
+    try:
+        total += known["a"] * known["b"]
+    except Exception:
+        total = -1.0
+    return total
+
+
+@pytest.mark.parametrize("k", [0, 3, 7])
+def test_rarer_bytecode_is_rewritten(k):
+    assert gathered((2.0, 3.0), k) == gathered.py_func((2.0, 3.0), k)
+
+
 ANNOTATED = """
 def halved(x: Known, factor: Known = 0.5) -> Known:
     return factor * x
