@@ -50,7 +50,7 @@ def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     sizes = inline(specialised(known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
     crossing = variant(cross_gap.py_func, f"cross_gap_of_{name}", whole=True, read_room=room)
-    crossing.is_apart = True
+    crossing.is_apart, crossing.returns = True, cross_gap.returns
     return variant(sweep.py_func, name, whole=True, read_room=room, cross_gap=crossing)
 
 

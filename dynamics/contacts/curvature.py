@@ -14,7 +14,7 @@ for j on the way from k to the root. For surfaces, motions in the frame's own ax
 from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.memory import as_vector
 from dynamics.contacts.contact import POINT, ROLLING, SURFACE
-from dynamics.contacts.rolling import add_roll_curvature, slip_rate, subtract_roll_torques
+from dynamics.contacts.rolling import add_roll_curvature, couple_roll, subtract_roll_torques
 from dynamics.geometry.lie import jlog6, log6_hessian
 from dynamics.geometry.spatial import (
     add3,
@@ -111,8 +111,11 @@ def couple_forces(tree, contacts, ws, place, nc, Ryz):
             Ryz[k, r] = 0.0
     for i in range(contacts.count):
         b, r = contacts.body[i], first + contacts.row[i]
-        R, p, w = place.R[i], place.p[i], ws.w[b]
-        Pw = velocity_at(p, w)
+        R, p = place.R[i], place.p[i]
+        Pw = velocity_at(p, ws.w[b])
+        if contacts.kind[i] == ROLLING:
+            couple_roll(tree, contacts, i, ws, place, Ryz)
+            continue
         k = tree.iv[b] + tree.nj[b] - 1
         while k >= 0:
             chi = ws.chi[k]
@@ -120,10 +123,6 @@ def couple_forces(tree, contacts, ws, place, nc, Ryz):
                 moved = add3(cross3(angular(ws.s[k]), Pw), velocity_at(p, chi))
                 for a in range(3):
                     Ryz[k, r + a] = -moved[a]
-            elif contacts.kind[i] == ROLLING:
-                slipped = slip_rate(contacts, place, i, ws.s[k], w, chi)
-                for a in range(3):
-                    Ryz[k, r + a] = -slipped[a]
             else:
                 turned = seen_motion(R, p, chi)
                 for a in range(6):

@@ -24,10 +24,10 @@ A *surface* works in the frame's own axes, in which columns of motions are J_k, 
 Accelerations in the workspace hold -gravity, as does ψ''; for points it makes no difference to any derivative.
 """
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import apart, kernel
 from ddp.machine.fields import Fields, rows, rows_apart
 from dynamics.contacts.contact import POINT, ROLLING
-from dynamics.contacts.rolling import place_wheel, roll_derivatives, slip
+from dynamics.contacts.rolling import place_wheel, roll_derivatives, roll_jacobian, slip
 from dynamics.geometry.lie import jlog6, pose_error
 from dynamics.geometry.spatial import (
     add3,
@@ -97,7 +97,13 @@ def place_contacts(tree, contacts, q, ws, place):
         elif contacts.kind[i] == ROLLING:
             place_wheel(contacts, i, R, there, place)
         elif contacts.gains[i, 2] != 0.0:
-            place.error[i] = pose_error(contacts.target[i], R, there)
+            compare_pose(contacts, i, R, there, place)
+
+
+@apart
+def compare_pose(contacts, i, R, there, place):
+    """The error of a surface whose pose is held."""
+    place.error[i] = pose_error(contacts.target[i], R, there)
 
 
 @kernel
@@ -137,13 +143,14 @@ def contact_jacobian(tree, contacts, ws, place, J):
     for i in range(contacts.count):
         b, r = contacts.body[i], contacts.row[i]
         R, p = place.R[i], place.p[i]
+        if contacts.kind[i] == ROLLING:
+            roll_jacobian(tree, contacts, i, ws, place, J)
+            continue
         k = tree.iv[b] + tree.nj[b] - 1
         while k >= 0:
             s = ws.s[k]
             if contacts.kind[i] == POINT:
                 store_below(J, r, k, velocity_at(p, s))
-            elif contacts.kind[i] == ROLLING:
-                store_below(J, r, k, slip(contacts, place, i, s))
             else:
                 store_below(J, r, k, seen_motion(R, p, s))
             k = tree.previous[k]

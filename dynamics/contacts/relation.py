@@ -80,7 +80,7 @@ def move_freely(tree, contacts, q, v, tau, fext, ws, place, r):
             r.G[j, i] = r.CM[i, j]
 
 
-@kernel
+@apart
 def contact_forward(tree, contacts, epsilon, q, v, tau, fext, ws, place, r):
     """a, f of motion under contacts; leaves the factors, and motions at a = M⁻¹ (τ - bias)."""
     move_freely(tree, contacts, q, v, tau, fext, ws, place, r)

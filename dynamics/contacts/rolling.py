@@ -214,6 +214,28 @@ def slip(contacts, place, i, m):
 
 
 @apart
+def roll_jacobian(tree, contacts, i, ws, place, J):
+    """Rows of ``contact_jacobian`` of one wheel."""
+    b, r = contacts.body[i], contacts.row[i]
+    k = tree.iv[b] + tree.nj[b] - 1
+    while k >= 0:
+        store_below(J, r, k, slip(contacts, place, i, ws.s[k]))
+        k = tree.previous[k]
+
+
+@apart
+def couple_roll(tree, contacts, i, ws, place, Ryz):
+    """Columns of ``couple_forces`` of one wheel."""
+    b, r = contacts.body[i], tree.nv + contacts.row[i]
+    k = tree.iv[b] + tree.nj[b] - 1
+    while k >= 0:
+        slipped = slip_rate(contacts, place, i, ws.s[k], ws.w[b], ws.chi[k])
+        for a in range(3):
+            Ryz[k, r + a] = -slipped[a]
+        k = tree.previous[k]
+
+
+@apart
 def roll_derivatives(tree, contacts, i, ws, place, dq, dv):
     """Rows of ``contact_derivatives`` of one wheel; needs ``roll``."""
     b, r, n = contacts.body[i], contacts.row[i], normal_of(contacts, i)

@@ -102,7 +102,14 @@ def _turn_joint(kind, q, i, xi, iv, scale, out):
     """`move_joint` of kinds that turn by more than a sum, apart, so that others need not load their constants."""
     if kind == FREE_FLYER:
         put(out, i, integrate_free_flyer(part3(q, i) + part4(q, i + 3), twist_of(kind, xi, iv, scale)))
-    elif kind == SPHERICAL:
+    else:
+        _turn_other(kind, q, i, xi, iv, scale, out)
+
+
+@apart
+def _turn_other(kind, q, i, xi, iv, scale, out):
+    """`_turn_joint` of other joints than those of free bodies."""
+    if kind == SPHERICAL:
         put(out, i, integrate_spherical(part4(q, i), scale3(scale, part3(xi, iv))))
     elif kind == PLANAR:
         put(out, i, integrate_planar(part4(q, i), scale3(scale, part3(xi, iv))))
@@ -125,7 +132,14 @@ def _turn_between(kind, q0, q1, i, out, iv):
     """`joint_difference` of kinds whose difference is no subtraction."""
     if kind == FREE_FLYER:
         put(out, iv, difference_free_flyer(part3(q0, i) + part4(q0, i + 3), part3(q1, i) + part4(q1, i + 3)))
-    elif kind == SPHERICAL:
+    else:
+        _turn_between_other(kind, q0, q1, i, out, iv)
+
+
+@apart
+def _turn_between_other(kind, q0, q1, i, out, iv):
+    """`_turn_between` of other joints than those of free bodies."""
+    if kind == SPHERICAL:
         put(out, iv, difference_spherical(part4(q0, i), part4(q1, i)))
     elif kind == PLANAR:
         put(out, iv, difference_planar(part4(q0, i), part4(q1, i)))

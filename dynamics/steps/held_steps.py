@@ -20,7 +20,7 @@ Contacts are given with the gains (0, 0, 1): what must vanish is the error alone
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import apart, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows, rows_apart, vector
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, spread, where_less
@@ -97,14 +97,20 @@ def turn_poses(tree, contacts, place, J):
     """Turn the rows of surfaces by Jlog6 of their errors."""
     for i in range(contacts.count):
         if contacts.kind[i] != POINT:
-            jlog6(place.error[i], place.Jlog)
-            k, r = last_dof(tree, contacts, i), contacts.row[i]
-            while k >= 0:
-                seen = (J[r, k], J[r + 1, k], J[r + 2, k], J[r + 3, k], J[r + 4, k], J[r + 5, k])
-                turned = times6(place.Jlog, seen)
-                for a in range(6):
-                    J[r + a, k] = turned[a]
-                k = tree.previous[k]
+            turn_pose(tree, contacts, i, place, J)
+
+
+@apart
+def turn_pose(tree, contacts, i, place, J):
+    """Turn the rows of one surface by Jlog6 of its error."""
+    jlog6(place.error[i], place.Jlog)
+    k, r = last_dof(tree, contacts, i), contacts.row[i]
+    while k >= 0:
+        seen = (J[r, k], J[r + 1, k], J[r + 2, k], J[r + 3, k], J[r + 4, k], J[r + 5, k])
+        turned = times6(place.Jlog, seen)
+        for a in range(6):
+            J[r + a, k] = turned[a]
+        k = tree.previous[k]
 
 
 @kernel
