@@ -40,27 +40,24 @@ CONSTRAINTS = "constraints", "constraints_at", "terminal_constraints"
 
 
 class Place(NamedTuple):
-    """A field of the item ``item`` of a list of the problem; ``key`` of a mapping of lists, None of a plain list."""
+    """A field of the item ``item`` of a list of the problem; ``key`` of a mapping of lists, None of a plain list.
 
+    name: of the term or constraint that has the field.
+    """
+
+    name: str
     listed: str
     key: Any
     item: int
-    field: str
+    field: str = ""
 
     def __str__(self) -> str:
-        """Name of the field, or, where that is empty, of the term or constraint."""
-        where = f"{self.listed}[{self.item}]" if self.key is None else f"{self.listed}[{self.key}][{self.item}]"
-        return f"{where}.{self.field}" if self.field else where
+        return f"{self.name}.{self.field}" if self.field else self.name
 
     def thing(self, problem: Problem) -> Any:
         """The term or constraint that has the field."""
         lists = getattr(problem, self.listed)
         return (lists if self.key is None else lists[self.key])[self.item]
-
-    @property
-    def whole(self) -> Place:
-        """Place of the thing itself."""
-        return Place(self.listed, self.key, self.item, "")
 
     def owner(self, problem: Problem) -> Any:
         """The thing itself, or the term or constraint in it that it lifts, whose field it is."""
@@ -136,7 +133,7 @@ def _hold(twin: Problem, placed: tuple[Placed, ...], before: Problem | None) -> 
 
 def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
     """Copy with other numbers in some places; see `Problem.varying`."""
-    of_things: dict[Place, dict[str, Any]] = {}
+    of_things: dict[str, tuple[Place, dict[str, Any]]] = {}
     of_dynamics: dict[str, Any] = {}
     x0 = limits = None
     for name, value in numbers.items():
@@ -149,12 +146,12 @@ def varied(problem: Problem, numbers: Mapping[str, Any]) -> Problem:
             _give(of_dynamics, found.removeprefix("dynamics."), value, found)
         else:
             for place in found:
-                _give(of_things.setdefault(place.whole, {}), place.field, value, place)
+                _give(of_things.setdefault(place.name, (place, {}))[1], place.field, value, place)
     other = problem if x0 is None else problem.starting_at(x0)
     if of_dynamics:
         other = _with_dynamics(other, of_system(problem.dynamics, "varied")(**of_dynamics))
     changed, made = {}, {}  # what stands in two places remains one
-    for place, values in of_things.items():
+    for place, values in of_things.values():
         key = len(of_things) > 1 and (id(place.thing(other)), *values, *map(id, values.values()))
         if key not in made:
             made[key] = _varied(other, place, values)
@@ -207,8 +204,9 @@ def things_of(problem: Problem, kinds: Sequence[str] = (*TERMS, *CONSTRAINTS)) -
         lists = getattr(problem, listed)
         groups = lists.items() if isinstance(lists, Mapping) else [(None, lists)]
         for key, group in groups:
+            where = listed if key is None else f"{listed}[{key}]"
             for i in range(len(group)):
-                yield Place(listed, key, i, "")
+                yield Place(f"{where}[{i}]", listed, key, i)
 
 
 def _levels(thing: Any) -> Iterator[Any]:
@@ -259,7 +257,7 @@ def _varied(problem: Problem, place: Place, values: dict[str, Any]) -> Any:
             if same and not _same(getattr(thing, name), getattr(other, name)):
                 kind = type(thing).__name__
                 said = "expected a number that value(x, u) reads, got one that it does not: nothing would vary"
-                raise ProblemError(f"{place}.{name} ({kind}): {said}")
+                raise ProblemError(f"{place.name}.{name} ({kind}): {said}")
     return made
 
 
@@ -272,12 +270,12 @@ def _check_fit(problem: Problem, place: Place, term: Any) -> None:
     while name := ability(term, "lifts"):
         term, system = getattr(term, name), term.system.system
     knots = range(problem.horizon) if place.listed == "running" else place.key if place.listed == "during" else range(1)
-    check_length(place, term, knots)
+    check_length(place.name, term, knots)
     if getattr(term, "varied", None) is None and isinstance(term, CompiledTerm):
         try:
             term.check_sizes(len(knots), system.nx, system.nu)
         except ProblemError as reason:
-            raise ProblemError(f"{place} ({type(term).__name__}): {reason}") from None
+            raise ProblemError(f"{place.name} ({type(term).__name__}): {reason}") from None
 
 
 def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:
@@ -296,7 +294,7 @@ def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:
             return replace(thing, **values)
     except (DDPError, TypeError) as reason:
         kind = type(reason) if isinstance(reason, DDPError) else ProblemError
-        raise kind(f"{place} ({type(thing).__name__}): {reason}") from reason
+        raise kind(f"{place.name} ({type(thing).__name__}): {reason}") from reason
     twin = copy.copy(thing)
     for name, value in values.items():
         setattr(twin, name, value)
@@ -306,18 +304,22 @@ def _with_numbers(place: Place, thing: Any, values: dict[str, Any]) -> Any:
 def _with_things(problem: Problem, changed: dict[Place, Any]) -> Problem:
     """Copy with other terms and constraints in some places."""
     lists: dict[str, Any] = {}
-    for (listed, key, index, _), thing in changed.items():
+    held, swaps = {}, {}
+    for place, thing in changed.items():
+        _, listed, key, index, _ = place
         if listed not in lists:
             before = getattr(problem, listed)
             lists[listed] = list(before) if key is None else {k: list(v) for k, v in before.items()}
         (lists[listed] if key is None else lists[listed][key])[index] = thing
-    held = {place: thing for place, thing in changed.items() if place.listed in CONSTRAINTS}
+        if listed in TERMS:
+            swaps[place.name] = place.thing(problem), thing
+        else:
+            held[place] = thing
     placed = _moved(problem, held) if held else problem.placed
     if placed is None:
         return replace(problem, **lists)
     own = {name: tuple(one) if isinstance(one, list) else one for name, one in lists.items()}
-    if len(held) < len(changed):
-        swaps = {str(place): (place.thing(problem), thing) for place, thing in changed.items() if place not in held}
+    if swaps:
         own["objective"] = problem.objective.with_terms(swaps)
         if own["objective"] is None:
             running, during, at, terminal = (lists.get(name, getattr(problem, name)) for name in TERMS)

@@ -183,7 +183,8 @@ class AtPose:
 
     def _aim(self) -> None:
         """Keep the numbers of the target that was given."""
-        checks.settle(self, _pose=checks.pose("target", vars(self).pop("target")))
+        own = vars(self)
+        own["_pose"] = checks.pose("target", own.pop("target"))
 
     def marks(self) -> list[Mark]:
         """Mark at the target."""

@@ -95,8 +95,10 @@ def inside(term: Any) -> Any:
 
 def ability(term: Any, name: str) -> Any:
     """An optional member of a term or a constraint: a value or its default, a method or None."""
-    default = getattr(TermAbilities, name)
-    return getattr(term, name, None if callable(default) else default)
+    return getattr(term, name, _LACKING[name])
+
+
+_LACKING = {name: None if callable(default) else default for name, default in vars(TermAbilities).items()}
 
 
 def check_length(name: object, term: BatchTerm, knots: range) -> None:
@@ -108,7 +110,8 @@ def check_length(name: object, term: BatchTerm, knots: range) -> None:
 
 def varying(term: BatchTerm) -> int | None:
     """Number of knots that a term is made for, if it differs from one to the next."""
-    return cast("int | None", ability(term, "knots"))
+    count: int | None = ability(term, "knots")
+    return count
 
 
 def part(term: BatchTerm, start: int, stop: int) -> BatchTerm:

@@ -1,6 +1,5 @@
 """Bases of compiled terms and constraints: batches of knots, evaluated by the C function that the horizon calls."""
 
-from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -11,14 +10,14 @@ from ddp.costs.bound import EXACT, GAUSS_NEWTON
 from ddp.protocols import Array
 
 
-class OfKernels(ABC):
+class OfKernels:
     """A term or a constraint made of kernels; it writes ``_bound`` itself."""
 
     thread_safe = True
 
-    @abstractmethod
     def _bound(self) -> Any:
         """The kernels with their arguments, as `ddp.costs.bound` or `ddp.constraints.bound` binds them."""
+        raise NotImplementedError
 
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
         """X (M, nx) and U (M, nu) as kernels want them; of robots, ProblemError if they are not the robot's."""

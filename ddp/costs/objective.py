@@ -110,15 +110,16 @@ class Objective:
             for i in self._places[place]:
                 if (before := entries[i]).given is not old:
                     return None
-                entries[i] = before.with_given(term)
-                alike = alike and entries[i].separable == before.separable
+                entries[i] = own = before.with_given(term)
+                alike = alike and ability(own.term, "separable") == ability(before.term, "separable")
         return self.with_entries(entries, alike)
 
     def with_entries(self, entries: Sequence[Entry], alike: bool) -> Objective:
         """Copy with other entries at the same knots; ``alike``: each is separable where the one before was."""
         twin = object.__new__(Objective)
-        own = {"dynamics": self.dynamics, "horizon": self.horizon, "lagrangian": self.lagrangian}
-        vars(twin).update(own, entries=tuple(entries))
+        vars(twin).update(
+            dynamics=self.dynamics, horizon=self.horizon, entries=tuple(entries), lagrangian=self.lagrangian
+        )  # fmt: skip
         if alike:
             vars(twin).update(separable=self.separable, runs=self.runs)
         return twin

@@ -1,5 +1,6 @@
 """Simple solids in the world, and places there that costs and constraints are about."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -83,17 +84,24 @@ def direction(field: str, value: ArrayLike, error: type[DDPError] = ProblemError
     return np.asarray(vector / largest / np.linalg.norm(vector / largest))
 
 
+_POSE = np.array([0, 1, 2, 4, 5, 6, 8, 9, 10, 3, 7, 11])
+"""Numbers of a homogeneous matrix that `pose` keeps."""
+
+
 def pose(field: str, value: Any) -> Array:
     """A rigid pose (12,), rotation row-major, then position, from a pin.SE3 or a homogeneous (4, 4) matrix."""
-    matrix = as_array(field, getattr(value, "homogeneous", value), (4, 4))
+    matrix = as_array(field, getattr(value, "homogeneous", value), (4, 4), finite=False)
     (a, b, c, x), (d, e, f, y), (g, h, i, z), last = matrix.tolist()
     squares = a * a + b * b + c * c - 1.0, d * d + e * e + f * f - 1.0, g * g + h * h + i * i - 1.0
     products = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
-    error = max(map(abs, (*squares, *products, *last[:3], last[3] - 1.0)))
-    if error > 1e-6 or determinant < 0.0:
-        raise ProblemError(
-            f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
-            f" off by {error:.3g}, det R = {determinant:.3g}"
-        )
-    return np.array([a, b, c, d, e, f, g, h, i, x, y, z])
+    off = *squares, *products, *last[:3], last[3] - 1.0
+    if not (math.hypot(*off) <= 1e-6 and determinant > 0.0 and math.hypot(x, y, z) < math.inf):
+        as_array(field, matrix, (4, 4))  # with numbers that are all finite
+        error = max(map(abs, off))
+        if error > 1e-6 or determinant < 0.0:
+            raise ProblemError(
+                f"{field}: expected a pose [R p; 0 1] with a right-handed rotation R (R Rᵀ = 1), got one that is"
+                f" off by {error:.3g}, det R = {determinant:.3g}"
+            )
+    return matrix.ravel()[_POSE]
