@@ -4,6 +4,7 @@ import multiprocessing
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -15,6 +16,12 @@ from ddp.parallel.workers import cores
 
 MOST_PROCESSES = 1024
 """Processes of this machine, at most."""
+
+LOSSES = {
+    "distributed": {"KilledWorker"},
+    "ray": {"WorkerCrashedError", "OutOfMemoryError", "NodeDiedError", "ObjectLostError"},
+}
+"""Errors of Dask and Ray that say that a worker, its machine, or what it had to return has gone."""
 
 
 class Executor(Protocol):
@@ -178,10 +185,16 @@ class RayExecutor:
         self._ray, self._put, self._remote = ray, OrderedDict[int, tuple[Any, Any]](), dict[Any, Any]()
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Run a function as a task of Ray; large bytes among its arguments go to the object store once."""
+        """Run a function as a task of Ray; large bytes among its arguments go to the object store once.
+
+        Cancelling its future ends the task, also one that has begun: Ray would run all that was submitted.
+        """
         if function not in self._remote:
             self._remote[function] = self._ray.remote(**self._options)(function)
-        return self._remote[function].remote(*map(self._stored, arguments)).future()  # type: ignore[no-any-return]
+        task, future = self._remote[function].remote(*map(self._stored, arguments)), Future[Any]()
+        future.add_done_callback(lambda done: self._ray.cancel(task) if done.cancelled() else None)
+        task.future().add_done_callback(partial(_hand_on, future))
+        return future
 
     def _stored(self, argument: Any) -> Any:
         if not isinstance(argument, bytes):
@@ -191,6 +204,16 @@ class RayExecutor:
             while len(self._put) > REMEMBERED:
                 self._put.popitem(last=False)
         return self._put[id(argument)][1]
+
+
+def _hand_on(future: Future[Any], ended: Future[Any]) -> None:
+    """Give a future the outcome of Ray's: what the function raised, without the trace that Ray wraps it in."""
+    if future.set_running_or_notify_cancel():
+        reason = ended.exception()
+        if reason is None:
+            future.set_result(ended.result())
+        else:
+            future.set_exception(getattr(reason, "cause", None) or reason)
 
 
 def crew_of(executor: Any) -> Crew | None:
@@ -212,4 +235,4 @@ def crew_of(executor: Any) -> Crew | None:
 
 def is_killed(reason: BaseException) -> bool:
     """Whether it says that one worker of Dask's or Ray's has died, rather than that the function raised."""
-    return bool({cls.__name__ for cls in type(reason).__mro__} & {"KilledWorker", "WorkerCrashedError"})
+    return any(cls.__name__ in LOSSES.get(cls.__module__.partition(".")[0], ()) for cls in type(reason).__mro__)

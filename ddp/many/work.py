@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
     """
     work = _works.get(digest)
     if work is None:
-        work = _works[digest] = pickle.loads(pickled)
+        work = _works[digest] = _unpacked(pickled)
         while len(_works) > REMEMBERED:
             _works.popitem(last=False)
     slot, into, at = -1, None, None
@@ -143,6 +143,17 @@ def run(digest: str, pickled: bytes, task: Task, outlet: Outlet = None) -> Done:
     else:
         return done
     return done._replace(policies=done.policies[:0], slot=slot, anchors=len(done.policies))
+
+
+def _unpacked(pickled: bytes) -> Work:
+    """A batch that was sent; ProblemError where this process does not find what it is made of."""
+    try:
+        return cast(Work, pickle.loads(pickled))
+    except (AttributeError, ImportError) as reason:
+        raise ProblemError(
+            f"executor: a worker cannot find a part of the problem ({reason}): "
+            "define it in a module that workers can import, or give executor=1"
+        ) from reason
 
 
 def brief(rows: Rows, which: Any = slice(None)) -> Rows:

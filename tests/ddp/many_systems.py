@@ -98,3 +98,9 @@ def files_of(path):
 def of(solutions):
     """All files of the store of some solutions, by their names."""
     return files_of(solutions._source.store.root)
+
+
+def asleep(seconds):
+    """Sleep, and return which process it was."""
+    time.sleep(seconds)
+    return os.getpid()

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib.util
 import json
 import os
 import subprocess
@@ -100,27 +99,6 @@ def test_threads_share_compiled_loops_where_processes_do_not_pay(problem, over, 
         assert np.array_equal(many.start, serial.start)
     assert [crew.at_once for crew in begun] == [6, 6]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("mayne_")]
-
-
-@pytest.mark.filterwarnings("ignore")  # those of Dask's own
-def test_a_store_that_dask_makes_is_the_same_to_the_last_bit(problem, over, serial, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None)
-    with cluster, distributed.Client(cluster) as client, client.get_executor() as executor:
-        again = ddp.solve_many(problem, over, executor=executor, start="neighbours", into=tmp_path / "a.zarr")
-    assert of(again) == of(serial)
-
-
-if importlib.util.find_spec("ray"):  # wherever somebody has installed it
-
-    @pytest.mark.filterwarnings("ignore")  # those of Ray's own
-    def test_a_store_that_ray_makes_is_the_same_to_the_last_bit(problem, over, serial, tmp_path):
-        import ray
-
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-        again = ddp.solve_many(problem, over, executor=ddp.RayExecutor(), start="neighbours", into=tmp_path / "a.zarr")
-        ray.shutdown()
-        assert of(again) == of(serial)
 
 
 def test_a_sample_that_raises_is_a_row_with_its_sentence():
