@@ -20,6 +20,8 @@ demo: $(VENV)/.installed
 	@$(BIN)/mayne demo
 
 TESTS := -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+# As many processes as cores: where NumPy shares a product with a second thread, each takes time from the other process.
+tests thorough: export OPENBLAS_NUM_THREADS := 1
 
 test: lint docs tests
 
