@@ -4,8 +4,9 @@ import re
 import sys
 from pathlib import Path
 
-from docutils.nodes import SkipNode
+from docutils.nodes import SkipNode, bullet_list
 from latex2mathml.converter import convert
+from sphinx.addnodes import toctree
 
 sys.path.insert(0, str(Path(__file__).parent))
 import notebooks
@@ -88,15 +89,40 @@ def with_host(app, docname, source):
         source[0] = f"{title}\n\n{line}\n{rest}"
 
 
+_titles = {}
+"""Name of a page -> its table of contents without sections: all that the links to the site's pages are drawn from."""
+
 _navigation = {}
 """Depth of a page's folder -> links to the site's pages from there."""
 
 
+def without_sections(toc):
+    """Keep titles, and the pages below a page: what Sphinx keeps for these links, after it has copied all sections."""
+    toc = toc.deepcopy()
+    for entry in toc.children:
+        if len(entry) > 1:
+            pages = list(entry.findall(toctree))
+            entry[1:] = [bullet_list("", *pages)] if pages else []
+    return toc
+
+
 def share_navigation(app, pagename, templatename, context, doctree):
     """Let pages of sources share these links: none of them is among those pages, so that depths alone differ."""
-    if pagename.startswith("_modules/"):
-        drawn, depth = context["toctree"], pagename.count("/")
-        context["toctree"] = lambda **how: _navigation.get(depth) or _navigation.setdefault(depth, drawn(**how))
+    drawn, depth, env = context["toctree"], pagename.count("/"), app.env
+    if not _titles:
+        _titles.update((name, without_sections(toc)) for name, toc in env.tocs.items())
+
+    def links(**how):
+        whole, env.tocs = env.tocs, _titles
+        try:
+            return drawn(**how)
+        finally:
+            env.tocs = whole
+
+    def shared(**how):
+        return _navigation.get(depth) or _navigation.setdefault(depth, links(**how))
+
+    context["toctree"] = shared if pagename.startswith("_modules/") else links
 
 
 def setup(app):
