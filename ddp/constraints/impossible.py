@@ -46,7 +46,9 @@ FRACTIONS, REACH = np.array([1.0, 0.3, 0.1, 0.03]), 30.0
 """Fractions of the way to other controls; how large they are where there are no limits, times the largest present."""
 
 NOTHING = 1e-8
-"""Controls that are no larger are left by rounding: they say nothing of how large controls may be."""
+"""Controls, and motions of states, that are no larger are left by rounding: they say nothing of how large controls may
+be. Where controls of less than one move states by as much as they are, controls count as nothing below this share of
+those."""
 
 
 class Held(NamedTuple):
@@ -109,7 +111,7 @@ def _opposed(at: Held) -> str:
     found = [f"{problem.placed[rows.constraint[i]].name} at knot {rows.knot[i]}" for i in held[:MOST]]
     room = np.where(g == 0.0, 0.0, np.abs(g) * np.where(g > 0.0, U - problem.lower, problem.upper - U)).sum()
     slopes = np.abs(g).sum(axis=0)
-    i = int((slopes * _largest(U)).argmax())
+    i = int((slopes * _largest(problem, U)).argmax())
     if not found and room < missed and slopes[i] > 0.0:  # whatever controls do within limits
         names = ability(problem.dynamics, "named_numbers")
         wider = f"have to be wider by {(missed - room) / slopes[i]:.2g} at least, to first order, if they alone change"
@@ -138,7 +140,7 @@ def _changes(at: Held, lz: Array, y: Array) -> tuple[Array, float]:
     """Costates (N, n) of next states, and Σ |g| r, of a sum with gradients lz (N+1, nz) and Σ y c."""
     problem, U = at.problem, at.U
     on_next, g = _gradient(at, lz, y)
-    room = np.minimum(np.where(g > 0.0, U - problem.lower, problem.upper - U), _largest(U))
+    room = np.minimum(np.where(g > 0.0, U - problem.lower, problem.upper - U), _largest(problem, U))
     return on_next, float((np.abs(g) * np.maximum(room, 0.0)).sum())
 
 
@@ -149,10 +151,26 @@ def _gradient(at: Held, lz: Array, y: Array) -> tuple[Array, Array]:
     return on_next, lz[:-1, at.problem.dynamics.n :] + np.einsum("kij,ki->kj", at.d.B, on_next)
 
 
-def _largest(U: Array) -> Array:
+def _largest(problem: Problem, U: Array) -> Array:
     """The largest (nu,) of each kind of controls U (N, nu); one where all of them are next to nothing."""
     largest = np.abs(U).max(axis=0)
-    return np.asarray(np.where(largest > NOTHING, largest, 1.0))
+    small = (largest > 0.0) & (largest <= NOTHING)
+    bound = NOTHING * np.minimum(1.0, _moving(problem, U)) if small.any() else NOTHING
+    return np.asarray(np.where(largest > bound, largest, 1.0))
+
+
+def _moving(problem: Problem, U: Array) -> Array:
+    """Controls (nu,) that move states in a step by as much as these are, or are moved by U; one where none do."""
+    system = problem.dynamics
+    try:
+        X, B = system.rollout(problem.x0, U), system.linearize(problem.x0, U[0])[1]
+    except ModelError:  # there is no motion
+        return np.ones(U.shape[1])
+    size = np.abs(system.difference(np.broadcast_to(X[0], X.shape), X)).max(axis=0)
+    if system.nx == system.n:
+        size = np.maximum(size, np.abs(X).max(axis=0))
+    moves = np.abs(B[size > NOTHING] / size[size > NOTHING, None]).sum(axis=0)
+    return np.divide(1.0, moves, out=np.ones_like(moves), where=moves > 0.0)
 
 
 def _weights(problem: Problem, y: Array) -> Array:
@@ -182,7 +200,7 @@ def _motions(problem: Problem, U: Array) -> Iterator[_Motion]:
     Controls are noise, waves, and both at their extremes, anywhere within limits, see `REACH`.
     """
     system, (N, nu), random = problem.dynamics, U.shape, np.random.default_rng(0)
-    reach = REACH * _largest(U)
+    reach = REACH * _largest(problem, U)
     low = np.where(np.isfinite(problem.lower), problem.lower, np.minimum(-reach, problem.upper))
     high = np.where(np.isfinite(problem.upper), problem.upper, np.maximum(reach, problem.lower))
     X, K, closed = np.full((N + 1, system.nx), problem.x0), np.zeros((N, nu, system.n)), np.zeros((N, system.n))

@@ -7,6 +7,7 @@ import pytest
 
 import ddp
 from ddp import checkpoint
+from ddp.constraints import impossible
 from ddp.differences import POINTS, WEIGHTS
 from ddp.interior.measures import gauge, to_powers_of_two
 from dynamics import FunctionDynamics
@@ -176,6 +177,16 @@ def test_controls_in_tiny_units_are_not_at_limits_that_are_as_tiny():
     assert found.converged
     assert max(plain.violation, found.violation) <= 1e-8
     np.testing.assert_allclose(found.U / [2.0**-25, 2.0**30], plain.U, atol=1e-8)
+
+
+def test_other_motions_that_are_tried_are_as_large_as_controls_in_tiny_units():
+    swing = np.sin(np.linspace(0.0, 6.0, 100))[:, None]
+    plain, tiny = (swing_up(1.0, unit, terminal_constraints=[ddp.Equality(lambda x, u: x)]) for unit in (1.0, 2.0**-30))
+    tried = [one.U for one in impossible._motions(plain, 0.5 * swing)]
+    assert len(tried) > 100
+    np.testing.assert_array_equal([2.0**30 * one.U for one in impossible._motions(tiny, 0.5 * 2.0**-30 * swing)], tried)
+    for problem in (plain, tiny):  # what rounding leaves says nothing
+        assert impossible._largest(problem, 1e-30 * swing).tolist() == [1.0]
 
 
 def test_rows_in_tiny_units_of_states_in_tiny_units_hold():
