@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ddp.constraints.bounds import as_limits
 from ddp.constraints.constraint import Soft
 from ddp.constraints.placement import Placed, begun
+from ddp.constraints.traced import TracedConstraint
 from ddp.costs.batch import ability, check_length
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
@@ -387,7 +388,9 @@ def _with_dynamics(problem: Problem, dynamics: Any) -> Problem:
 
     def moved(thing: Any) -> Any:
         """A thing that refers to the other system, or whose parts do, as a soft constraint's."""
-        if id(thing) not in instead and is_dataclass(thing) and not isinstance(thing, type):
+        if id(thing) not in instead and isinstance(thing, (TracedTerm, TracedConstraint)):
+            instead[id(thing)] = thing.changed(moved)
+        elif id(thing) not in instead and is_dataclass(thing) and not isinstance(thing, type):
             known = {field.name: getattr(thing, field.name) for field in fields(thing) if field.init}
             others = {name: new for name, value in known.items() if (new := moved(value)) is not value}
             again = getattr(thing, "varied", partial(replace, thing))

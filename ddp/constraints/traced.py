@@ -162,8 +162,16 @@ class TracedConstraint(KernelConstraint):
 
     def at(self, given: Any) -> "TracedConstraint":
         """Copy for the user's constraint with other parameters, as many; nothing is traced."""
-        evaluated = partial(self.evaluated, function=with_parameters(given.function, given.parameters))
-        return TracedConstraint(self.traced.at(given.parameters), self.lower, self.upper, evaluated, given)
+        return self._with(given, self.traced.at(given.parameters))
+
+    def changed(self, change: Callable[[Any], Any]) -> "TracedConstraint":
+        """Itself, or, where ``change`` makes another constraint of the user's, that one, traced."""
+        given = change(self.given)
+        return self if given is self.given else self._with(given, self.traced.of(given.function))
+
+    def _with(self, given: Any, traced: TracedFunction) -> "TracedConstraint":
+        function = with_parameters(given.function, getattr(given, "parameters", None))
+        return TracedConstraint(traced, self.lower, self.upper, partial(self.evaluated, function=function), given)
 
     @property
     def parameters(self) -> Any:

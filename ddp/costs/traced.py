@@ -6,6 +6,7 @@ constant and positive semidefinite, pulled back by the Jacobian of the quantitie
 of ``|p - target|²`` that of the residual p.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +75,11 @@ class TracedTerm(CompiledTerm):
         vars(twin).update(self.__getstate__(), term=term, traced=self.traced.at(term.parameters))
         twin._python = DerivedTerm(term, self._python.dynamics)
         return twin
+
+    def changed(self, change: Callable[[Any], Any]) -> "TracedTerm":
+        """Itself, or, where ``change`` makes another term of the user's, that one, traced."""
+        term = change(self.term)
+        return self if term is self.term else TracedTerm(term, change(self._python.dynamics))
 
     @property
     def parameters(self) -> Any:

@@ -92,6 +92,10 @@ class TracedFunction:
         vars(twin)["used"] = uses._replace(p=p), kept
         return twin
 
+    def of(self, function: Callable[..., Any]) -> "TracedFunction":
+        """Another function of the same arguments, traced."""
+        return TracedFunction(self._made_of[0], function, *self._made_of[2:])
+
     def __copy__(self) -> "TracedFunction":
         twin = object.__new__(TracedFunction)
         vars(twin).update(vars(self))

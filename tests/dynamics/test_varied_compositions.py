@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ddp
+import dynamics
 from ddp.systems.system import Expansion
 from dynamics import ContinuousDynamics, FunctionDynamics, augment
 from problems import arm
@@ -127,6 +128,41 @@ def test_terms_of_a_lifted_problem_refer_to_the_system_and_robot_of_other_masses
     assert kept.dynamics is varied.dynamics.system is not plain.dynamics
     assert varied.terminal[0].term.robot is varied.dynamics.robot is not problem.dynamics.robot
     assert ddp.solve(varied).cost == ddp.solve(expected).cost
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Weighed:
+    """A cost, and a function of a cost or a constraint, of a robot's mass."""
+
+    robot: dynamics.Robot
+
+    def value(self, x, u):
+        return (x[0] * self.robot.masses.sum()) ** 2
+
+    def __call__(self, x, u, *p):
+        return x[:1] * self.robot.masses.sum() * (p[0][0] if p else 1.0)
+
+
+def test_terms_of_ones_own_refer_to_the_robot_of_other_masses_in_compositions():
+    plain = arm.reach("ur5", horizon=8)
+    own = Weighed(plain.dynamics.robot)
+    plain = dataclasses.replace(
+        plain, running=[*plain.running, own, ddp.Cost(own, [1.0])],
+        constraints=[ddp.Inequality(own, upper=1.0), ddp.Inequality(own, upper=3.0, parameters=[2.0])],
+    )  # fmt: skip
+    hold, masses = plain.dynamics.nominal_control(plain.x0), 1.2 * plain.dynamics.masses
+    makes = [
+        lambda problem: free_start(problem, np.eye(12)[:, :2]),
+        lambda problem: lifted(problem, augment.rates(problem.dynamics), hold),
+    ]
+    X, U = np.full((1, 18), 0.1), np.zeros((1, 6))
+    for make in makes:
+        varied, other = make(plain).varying(masses=masses), make(plain.varying(masses=masses))
+        for one, expected in zip(varied.placed, other.placed, strict=True):
+            x = X[:, : varied.dynamics.nx]
+            np.testing.assert_array_equal(one.constraint.values(x, U), expected.constraint.values(x, U))
+        options = ddp.DDP(max_iterations=3)
+        assert ddp.solve(varied, options, throw=False).cost == ddp.solve(other, options, throw=False).cost
 
 
 def test_parameters_that_let_controls_act_at_once_are_heard_in_lifted_constraints():
