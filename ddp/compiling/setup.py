@@ -2,17 +2,29 @@
 
 numba takes its compiler's lock for both and tells when: so whatever is loaded or compiled is found, without the
 calls that lead there knowing of it. The lock lets one thread in, others that wait for it wait for kernels, too. So do
-forks: a child, which has no other thread than that which forks, is left with no kernel half made and no lock held.
+forks: a child, which has no other thread than that which forks, is left with no kernel half made. (A lock of llvmlite's
+own, of each call of LLVM, it may be left with: 2 of 143 forks in a test of nothing but threads that compile and forks.)
 """
 
+import _thread
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import cached_property
 
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
+
+COMPILING = "numba:compiler_lock"
+"""numba's name of the time in which a thread has the compiler's lock, or waits for it."""
+
+PACKAGES = "ddp", "dynamics", "mayne", "problems", "viz"
+"""Whose cached properties compile kernels."""
+
+SOON = 0.1
+"""Seconds in which Python has left what it does at forks."""
 
 
 class _Setup(event.Listener):  # type: ignore[misc]
@@ -62,19 +74,60 @@ class _Setup(event.Listener):  # type: ignore[misc]
 
 
 _setup = _Setup()
-event.register("numba:compiler_lock", _setup)
+event.register(COMPILING, _setup)
+
+
+_interrupts: list[KeyboardInterrupt] = []
+"""Interrupts of forks that wait, which Python would drop, and fork: they come when it has forked."""
+
+
+def _wait() -> None:
+    """Have no other thread make kernels."""
+    while True:
+        try:
+            return global_compiler_lock.acquire()
+        except KeyboardInterrupt as interrupt:
+            _interrupts.append(interrupt)
+            if global_compiler_lock.is_locked():  # by this thread: the interrupt came at the end of the wait
+                return
+            event.end_event(COMPILING)  # of this wait, which numba counts from its beginning
+
+
+def _go_on() -> None:
+    """Let other threads of the parent compile again."""
+    global_compiler_lock.release()
+    if _interrupts:
+        _interrupts.clear()
+        _thread.start_new_thread(_interrupt, ())
+
+
+def _interrupt() -> None:
+    """Interrupt the main thread when it has left what Python does at forks."""
+    time.sleep(SOON)
+    _thread.interrupt_main()
 
 
 def _begin_child() -> None:
     """Start anew in a child of a fork, and let it compile."""
+    _interrupts.clear()
     for reset in _setup.forked:
         reset()
     global_compiler_lock.release()
 
 
+def _renew_properties() -> None:
+    """Have cached properties of ours that other threads were computing computed by the child."""
+    for module in [module for name, module in sys.modules.items() if name.partition(".")[0] in PACKAGES]:
+        for thing in list(vars(module).values()):
+            for one in list(vars(thing).values()) if issubclass(type(thing), type) else ():
+                if type(one) is cached_property:
+                    vars(one)["lock"] = threading.RLock()
+
+
+if sys.version_info < (3, 12):  # later ones have no locks
+    _setup.forked.append(_renew_properties)
 if sys.platform != "win32":
-    lock = global_compiler_lock
-    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=_begin_child)
+    os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_begin_child)
 
 
 def setup_lasting() -> float:

@@ -1,9 +1,11 @@
 """Tests of forks while another thread compiles, which a child has not."""
 
 import os
+import signal
 import threading
 import time
 import warnings
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -79,6 +81,43 @@ def test_children_compile_what_another_thread_was_compiling(lock):
     assert status_of_child(compile_and_follow) == 0
     thread.join()
     compile_and_follow()
+
+
+def test_an_interrupt_of_a_fork_that_waits_comes_when_it_has_forked():
+    thread = holding(global_compiler_lock, 0.5)
+    threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+
+    def fork():
+        assert status_of_child(compile_and_follow) == 0
+        time.sleep(PATIENCE)
+
+    with pytest.raises(KeyboardInterrupt):
+        fork()
+    thread.join()
+    assert setup.setup_lasting() == 0.0
+    assert status_of_child(compile_and_follow) == 0
+
+
+class Slow:
+    @cached_property
+    def value(self):
+        with global_compiler_lock:
+            time.sleep(0.3)
+        return 1
+
+
+def test_children_compute_properties_that_another_thread_was_computing(monkeypatch):
+    monkeypatch.setattr(setup, "PACKAGES", (Slow.__module__.partition(".")[0],))
+    with global_compiler_lock:
+        thread = threading.Thread(target=lambda: Slow().value)
+        thread.start()
+        time.sleep(0.1)
+
+        def compute():
+            assert Slow().value == 1
+
+        assert status_of_child(compute) == 0
+    thread.join()
 
 
 def test_children_of_a_thread_that_compiles_itself_go_on():
