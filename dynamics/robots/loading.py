@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import os
 import xml.etree.ElementTree as ElementTree
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,11 @@ def read_named(name: str, root: str | None) -> Found:
     if "__init__" in vars(entry):  # a robot cut out of another, which only its loader knows how to do
         if floating != entry.free_flyer:
             raise ModelError(f"root: {name!r} comes with its own root joint; leave root out")
-        robot = entry().robot
-        robot.model.name = name
-        _, _, source, *_ = read_file(Path(robot.urdf), "fixed", (str(folder / "../.."),))
-        return Found(robot.model, robot.q0, source and source._replace(is_named=True))
+        cut, posture, path = _cut_out(entry)
+        model = cut.copy()
+        model.name = name
+        _, _, source, *_ = read_file(path, "fixed", (str(folder / "../.."),))
+        return Found(model, posture, source and source._replace(is_named=True))
     model, _, source, *_ = read_file(folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),))
     model.name = name
     q0 = None
@@ -109,6 +111,13 @@ def read_named(name: str, root: str | None) -> Found:
         q0 = readParamsFromSrdf(model, srdf, False, entry.has_rotor_parameters, entry.ref_posture)
         q0 = _by_whole_turns(model, q0)
     return Found(model, q0, source and source._replace(is_named=True))
+
+
+@cache
+def _cut_out(entry: Any) -> tuple[pin.Model, Array, Path]:
+    """Model, to be copied, usual posture and file of a robot whose loader reads all meshes first, for half a second."""
+    robot = entry().robot
+    return robot.model, robot.q0, Path(robot.urdf)
 
 
 def _by_whole_turns(model: pin.Model, q: Array) -> Array:

@@ -171,6 +171,10 @@ def test_loading_a_model_does_not_change_it_or_share_it():
 def test_a_robot_cut_out_of_another_is_what_its_loader_makes():
     legs = dynamics.load("talos_legs")
     assert (legs.nq, legs.nv) == (19, 18)
+    legs.model.armature, legs.q0[7:] = np.ones(18), 1.0
+    again = dynamics.load("talos_legs")
+    assert again.model.armature[0] == 0.0
+    assert again.q0[7] == 0.0
 
 
 def test_random_configurations_stay_within_limits_far_from_zero(rng):
