@@ -158,6 +158,16 @@ class Rows:
                 mask[entry.start : entry.stop] = False
         return mask
 
+    @property
+    def touched(self) -> NDArray[np.int64]:
+        """How many of the first states and controls (N+1,) rows depend on, but for those with columns of their own."""
+        count = np.zeros(self.horizon + 1, dtype=np.int64)
+        for entry, found in zip(self.placed, self._alive, strict=True):
+            if not found.diagonal:
+                at = slice(entry.start, entry.stop)
+                count[at] = np.maximum(count[at], found.columns.max(initial=-1) + 1)
+        return count
+
     def values(self, X: Array, U: Array) -> Array:
         """c (m,)."""
         X, U = _knots(X, U)

@@ -89,13 +89,14 @@ class Workplace:
         )  # fmt: skip
         straying = np.array([*sizes.values(), *(places[name] for name in STRAYING)], dtype=np.int64)
         within, scratch = backward.within() if self.boxed else (0, None)
-        knots = tuple(part.astype(np.int64) for part in (~separable, separable, problem.separable))
+        touched = np.where(problem.separable, rows.touched, s.n + s.nu)
+        knots = tuple(part.astype(np.int64) for part in (~separable, separable, problem.separable, touched))
         names = "expand", "contract", "stray", "track"
         compiled = {} if r is None else {name: r.address(name) for name in names} | {"context": r.context}
         self._alive = trajectory, lengths, straying, horizons, scratch, knots, objective.runs
         return filled(
             Memory, **sizes, **derivatives | {name: place for name, place in places.items() if name in Memory._fields},
-            **dict(zip(("dense", "separable", "costs_separable"), map(address, knots), strict=True)),
+            **dict(zip(("dense", "separable", "costs_separable", "touched"), map(address, knots), strict=True)),
             **{name: horizon.address for name, horizon in horizons.items()}, **compiled,
             M=rows.size, entries=rows.entries, placed=len(self._table), records=s.record_size,
             completes=int(not blockwise), term_count=len(self._terms), run_count=len(objective.runs),
@@ -119,7 +120,7 @@ class Workplace:
         if self.bounds.elastic:
             self.bounds = barrier_of(self.rows, self.own["factors"])
         self.bounds.renew()
-        for name in ("costate", "weights"):
+        for name in ("costate", "weights", *(("to_lzz", "to_exact") if self.rows.size else ())):  # see `passes.fill`
             self.own[name].fill(0.0)
         self.own["J"].fill(1.0)  # of limits of controls; that of constraints is written
         self.backward.begin()

@@ -17,9 +17,11 @@ import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel, specialised
 from ddp.interior.memory import Memory, arrays
+from ddp.machine.addresses import integers_at
 from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, as_matrix, floats_at, hold, rows_of
 from ddp.machine.number import QUAD, WIDTH
+from ddp.machine.simd import multiply_add
 from ddp.sweeps.horizon import Horizon, own
 from ddp.sweeps.limits import is_bent, sizes
 from ddp.sweeps.sized_limits import sizes_of
@@ -60,10 +62,10 @@ def multipliers(memory, follows, costate, weights):
     p, s, a = Horizon(m.horizon), Sweeping(m.sweeping), arrays(m)
     (n, nu), bent, blend, x, u, y = sizes(p), is_bent(p), s.blend, rows_of(a.x), rows_of(a.u), rows_of(a.y)
     costate, to = as_matrix(floats_at(costate), p.N + 1, n), as_matrix(floats_at(weights), p.N, n)
-    scratch = np.zeros((4, n + nu))
+    scratch, touched = np.zeros((4, n + nu)), integers_at(m.touched, (p.N + 1,))
     g, z, v, on = rows_of(scratch[0]), rows_of(scratch[1]), rows_of(scratch[2]), rows_of(scratch[3])
     for t in range(p.N, -1, -1):
-        gradient_at(p, n, nu, t, blend, s.mu, u, x, z, g)
+        gradient_at(p, n, nu, t, touched[t], blend, s.mu, u, x, z, g)
         if t < p.N:
             for i in range(n):
                 on[i] = to[t, i]
@@ -89,8 +91,10 @@ def multipliers(memory, follows, costate, weights):
 
 
 @kernel
-def gradient_at(p, n, nu, t, blend, mu, U, X, z, g):
+def gradient_at(p, n, nu, t, touched, blend, mu, U, X, z, g):
     """g (nz,) := l_z + H z of knot t, the last of which has no controls; z (nz,): scratch.
+
+    touched: of costs' H so many rows and columns, the first ones, may not be zeros off the diagonal.
 
     Where z is zero H need not be known: its memory may have what is no number.
     """
@@ -109,16 +113,25 @@ def gradient_at(p, n, nu, t, blend, mu, U, X, z, g):
     if blend < 1.0 and not p.separable[t]:
         for i in range(size):
             z[i] *= 1.0 - blend
-        add_transposed(g, p.lzz[t], z, size, size, nz)
+        add_block(g, p.lzz[t], z, touched, size, nz)
         for i in range(size):
             z[i] = X[t, i] if i < n else U[t, i - n]
     if blend > 0.0:
         for i in range(size):
             z[i] *= blend
         if not p.separable[t]:
-            add_transposed(g, p.exact[t], z, size, size, nz)
+            add_block(g, p.exact[t], z, touched, size, nz)
         if t < p.N and p.in_blocks == 0:
             add_transposed(g, p.T[t], z, size, size, nz)
+
+
+@kernel
+def add_block(g, H, z, touched, size, apart):
+    """g (size,) += H z, H with its rows ``apart``; touched: see `gradient_at`."""
+    dense = min(max(touched, QUAD + 1), size)  # in registers, where there are more
+    add_transposed(g, H, z, dense, dense, apart)
+    for i in range(dense, size):
+        g[i] = multiply_add(H[(apart + 1) * i], z[i], g[i])
 
 
 @kernel

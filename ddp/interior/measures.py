@@ -202,12 +202,16 @@ def approach(alpha, place, towards, count):
 
 
 @kernel
-def spread(dense, separable, diagonal, H, out):
-    """out (N+1, nz, nz) := H at knots that are dense, or its diagonal (N+1, nz) where it is known to be separable."""
+def spread(dense, separable, touched, diagonal, H, out):
+    """out (N+1, nz, nz) := H at knots that are dense, or its diagonal (N+1, nz) where it is known to be separable.
+
+    touched (N+1,): so many rows and columns of ``out``, the first ones, may not be zeros off the diagonal there.
+    """
     nz, x, to = H.shape[1], rows_of(H), rows_of(out)
     for t in range(H.shape[0]):
         if dense[t] and separable[t]:
-            clear(to[t], nz * nz)
+            for i in range(touched[t]):
+                clear(to[t][nz * i :], touched[t])
             for i in range(nz):
                 to[t, (nz + 1) * i] = diagonal[t, i]
         elif dense[t]:

@@ -9,6 +9,7 @@ from thorough import cases
 import ddp
 from dynamics import FunctionDynamics
 from problems import find
+from tests.benchmarks.optimisers import limited
 from tests.ddp.constrained_systems import on_a_rail
 from tests.ddp.systems import Quadratic
 
@@ -126,3 +127,11 @@ def test_without_a_last_sweep_the_motion_is_the_same_and_gains_are_nearly():
     assert nearly.violation < 1e-8
     np.testing.assert_allclose(nearly.U, exact.U, rtol=0.0, atol=1e-6 * np.abs(exact.U).max())
     assert not np.array_equal(nearly.K, exact.K)
+
+
+def test_gains_of_what_binds_leave_no_traces_in_memory_that_the_next_solve_uses():
+    problem = limited.cluttered_reach()
+    first, second = (ddp.solve(problem, ddp.DDP(constraints=None)) for _ in range(2))
+    assert first.iterations == second.iterations
+    for name in ("X", "U", "K", "multipliers"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))

@@ -1,12 +1,17 @@
 """The full-space step and its multipliers against the conditions of its quadratic model, knot by knot."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ddp.interior import trials
+import ddp
+from ddp.constraints import row_table
+from ddp.interior import passes, trials
 from ddp.interior.point import Point
 from ddp.parallel.workers import Workers, differentiator
 from problems import arm, cartpole, quadrotor
+from tests.benchmarks.optimisers import limited
 
 
 @pytest.mark.parametrize("build", [cartpole.swing_up, arm.reach, quadrotor.loop])
@@ -37,3 +42,28 @@ def test_multipliers_of_a_step_make_the_gradient_of_its_model_vanish(rng, build,
             size = 1.0 + np.abs(d.lz[t]).max() + np.abs(point.weights[t]).max()
             np.testing.assert_allclose(gradient, 0.0, atol=1e-12 * size)
     assert np.abs(point.x).max() > 1e-6
+
+
+def test_swept_hessians_are_those_of_costs_and_rows_whatever_was_written_to_them_before(rng):
+    """Of costs that are diagonal, and rows that have first columns alone, columns of their own, or any."""
+    whole = ddp.Inequality(lambda x, u: x[7] * u[2] * np.cos(x[1]), upper=1.0)
+    problem = replace(limited.cluttered_reach(), constraints_at={3: [whole]})
+    system, N = problem.dynamics, problem.horizon
+    X, U = np.tile(problem.x0, (N + 1, 1)) + 0.1 * rng.normal(size=(N + 1, system.nx)), rng.normal(size=(N, system.nu))
+    X[0] = problem.x0
+    with differentiator(problem, Workers(1)) as work, np.errstate(all="ignore"):
+        for _ in range(2):
+            point = Point(problem, work, X, U, 1.0, 0.01)
+            point.differentiate()
+            point.judge()
+            point.do(passes.condense)
+            rows, own, bounds, d = point.rows, point.place.own, point.bounds, work.derivatives
+            diagonal = problem.separable[:, None, None]
+            H = np.where(diagonal, np.eye(d.lz.shape[1]) * d.diagonal[:, None], d.exact)
+            nowhere = np.zeros(N + 1, dtype=np.int64)
+            row_table.add_squares(rows.table, own["J"], bounds.w, nowhere, H, d.diagonal)
+            rows.add_curvature(X, point.U, own["factors"] * bounds.y, H)
+            touched, found = rows.touched, own["to_exact"]
+            assert (touched[3], touched[4], *diagonal[:-1]) == (system.n + 3, system.n // 2, *[True] * N)
+            np.testing.assert_allclose(found, H, rtol=1e-13, atol=1e-13 * np.abs(H).max())
+            found[:] = own["to_lzz"][:] = np.nan
