@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Units of states and controls, and factors that rows of constraints are multiplied by while a solve lasts.
 
 States, controls, costs and rows may be in any units. Gaps, errors of gradients and residuals of rows are compared with
@@ -20,10 +21,11 @@ others those that are far. Each is the same at all knots.
 
 import numpy as np
 
+from ddp.compiling.kernel import inline, kernel
 from ddp.constraints import row_table
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError
-from ddp.interior.measures import to_powers_of_two
+from ddp.interior.measures import nearest_power, to_powers_of_two
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -57,21 +59,12 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = 
     manifolds, whose units are known.
     even: whether those near one are not one where others are far from it.
     """
-    system, n = problem.dynamics, problem.dynamics.n
-    flat = system.nx == n
-    moved = np.concatenate([np.abs(X - X[0]).max(axis=0) if flat else np.ones(n), np.abs(U).max(axis=0)])
-    low, high = np.repeat(np.array(ORDINARY), [n, system.nu], axis=0).T
-    ordinary = (low <= moved) & (moved <= high)
-    if ordinary.all():
+    moved = extents(X, U, problem.dynamics.n)
+    if moved_as_one(moved, moved, problem.dynamics.n):
         return ones(problem)
     size = _sizes(problem, d, X, U, moved)
-    if flat and (size[:n] < STILL * np.abs(X).max(axis=0)).any():
-        return ones(problem)
-    size[:n] = size[:n] if flat else 1.0
-    if (ordinary | ((low <= size) & (size <= high))).all():
-        return ones(problem)
-    far = even | (size < NEAR_ONE[0]) | (size > NEAR_ONE[1])
-    return np.where(far, _near(size), 1.0)
+    to_units(size, moved, X, problem.dynamics.n, even)
+    return size
 
 
 def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
@@ -81,8 +74,7 @@ def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
     are so many times larger, these are as well.
     """
     n, largest = problem.dynamics.n, np.abs(X).max(axis=0)
-    moved = np.concatenate([np.abs(X - X[0]).max(axis=0), np.abs(U).max(axis=0)])
-    size = _sizes(problem, d, X, U, moved, by_states=True)
+    size = _sizes(problem, d, X, U, extents(X, U, n), by_states=True)
     size[:n] = np.where(size[:n] < STILL * largest, largest, size[:n])
     return _near(size)
 
@@ -99,29 +91,101 @@ def _sizes(problem: Problem, d: Derivatives, X: Array, U: Array, moved: Array, b
 
     by_states: whether controls that tell nothing are as large as what moves states by their sizes.
     """
-    n = problem.dynamics.n
-    with np.errstate(all="ignore"):
-        dear = np.sqrt(2.0 * float(np.abs(problem.plain.values(X, U)).sum()) / weights_of(problem, d))
-        most = np.maximum(np.abs(problem.lower), np.abs(problem.upper)).max(axis=0)
-        dear[n:] = np.fmin(np.where(dear[n:] > 0.0, dear[n:], np.inf), most)
-        size = np.fmax(moved, np.where(np.isfinite(dear), AT_LEAST * dear, 0.0))
-        if by_states:
-            moves = np.abs(d.B).max(axis=0).T @ np.where(size[:n] > 0.0, 1.0 / size[:n], 0.0)
-            size[n:] = np.where((size[n:] == 0.0) & (moves > 0.0), 1.0 / moves, size[n:])
-        pushed = np.where(size[n:] > 0.0, size[n:], 1.0)  # by a unit where nothing tells by how much
-        reach = np.sqrt(problem.horizon) * np.abs(d.B).max(axis=0) @ pushed
-        if not (reach > 0.0).all():
-            by_others = np.sqrt(problem.horizon) * np.abs(d.A - np.eye(n)).max(axis=0) @ reach
-            reach = np.where(reach > 0.0, reach, by_others)
-        size[:n] = np.where(size[:n] < STILL * reach, reach, size[:n])
-        return np.where((size > LEAST) & (size < 1.0 / LEAST), size, 1.0)
+    costs = problem.plain.values(X, U)
+    return sizes(costs, weights_of(problem, d), problem.lower, problem.upper, d.A, d.B, moved, by_states)
 
 
 def weights_of(problem: Problem, d: Derivatives) -> Array:
     """Sums (nz,) over the horizon of the diagonals of Gauss-Newton's Hessians of costs, as absolute numbers."""
-    diagonals = np.where(problem.separable[:, None], d.diagonal, np.einsum("kii->ki", d.lzz))
-    diagonals[-1, problem.dynamics.n :] = 0.0
-    return np.asarray(np.abs(diagonals).sum(axis=0))
+    return weights(problem.separable, d.diagonal, d.lzz, problem.dynamics.n)
+
+
+@kernel
+def extents(X, U, n):
+    """How far states (n,) of a motion move from the first one, 1 on manifolds, and how large controls are: (nz,)."""
+    moved = np.zeros(n + U.shape[1])
+    for i in range(n):
+        if X.shape[1] != n:
+            moved[i] = 1.0
+        for t in range(X.shape[0] if X.shape[1] == n else 0):
+            moved[i] = max(moved[i], abs(X[t, i] - X[0, i]))
+    for t in range(U.shape[0]):
+        for j in range(U.shape[1]):
+            moved[n + j] = max(moved[n + j], abs(U[t, j]))
+    return moved
+
+
+@kernel
+def weights(separable, diagonal, H, n):
+    """See `weights_of`."""
+    total = np.zeros(H.shape[1])
+    for t in range(H.shape[0]):
+        for i in range(H.shape[1] if t < H.shape[0] - 1 else n):
+            total[i] += abs(diagonal[t, i] if separable[t] else H[t, i, i])
+    return total
+
+
+@kernel
+def sizes(costs, weights, lower, upper, A, B, moved, by_states):
+    """See `_sizes`."""
+    (N, n, nu), dear, size, reach = B.shape, 2.0 * np.abs(costs).sum(), moved.copy(), np.zeros(B.shape[1])
+    for i in range(n + nu):
+        own = np.sqrt(dear / weights[i])
+        if i >= n:
+            most = 0.0
+            for t in range(N):
+                most = max(most, abs(lower[t, i - n]), abs(upper[t, i - n]))
+            own = min(own, most) if own > 0.0 else most
+        size[i] = max(size[i], AT_LEAST * own if own < np.inf else 0.0)
+    for j in range(nu):
+        moves = 0.0
+        for i in range(n):
+            moves += largest(B, i, j, 0.0) / size[i] if size[i] > 0.0 else 0.0
+        if by_states and size[n + j] == 0.0 and moves > 0.0:
+            size[n + j] = 1.0 / moves
+        for i in range(n):  # by a unit where nothing tells by how much
+            reach[i] += np.sqrt(N) * largest(B, i, j, 0.0) * (size[n + j] if size[n + j] > 0.0 else 1.0)
+    by_controls = reach.copy()
+    for i in range(n):
+        for j in range(n if not by_controls[i] > 0.0 else 0):
+            reach[i] += np.sqrt(N) * largest(A, i, j, 1.0 if i == j else 0.0) * by_controls[j]
+        size[i] = reach[i] if size[i] < STILL * reach[i] else size[i]
+    for i in range(n + nu):
+        size[i] = size[i] if LEAST < size[i] < 1.0 / LEAST else 1.0
+    return size
+
+
+@inline
+def largest(M, i, j, less):
+    """The largest of |M_ij - less| of any knot."""
+    most = 0.0
+    for t in range(M.shape[0]):
+        most = max(most, abs(M[t, i, j] - less))
+    return most
+
+
+@kernel
+def moved_as_one(moved, size, n):
+    """Whether all states and controls move by ordinary amounts, or are of such a size (nz,)."""
+    for i in range(len(size)):
+        low, high = ORDINARY[0] if i < n else ORDINARY[1]
+        if not (low <= moved[i] <= high or low <= size[i] <= high):
+            return False
+    return True
+
+
+@kernel
+def to_units(size, moved, X, n, even):
+    """Sizes (nz,) := units, see `units_of`."""
+    one, flat = False, X.shape[1] == n
+    for i in range(n):
+        for t in range(X.shape[0] if flat else 0):
+            one |= size[i] < STILL * abs(X[t, i])
+        size[i] = size[i] if flat else 1.0
+    one |= moved_as_one(moved, size, n)
+    for i in range(len(size)):
+        far = even or size[i] < NEAR_ONE[0] or size[i] > NEAR_ONE[1]
+        size[i] = nearest_power(size[i]) if far and not one else 1.0
 
 
 def factors_of(problem: Problem, X: Array, U: Array, units: Array | None = None, even: bool = False) -> Array:
