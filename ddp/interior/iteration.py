@@ -13,9 +13,10 @@ from ddp.compiling.kernel import kernel
 from ddp.interior import course
 from ddp.interior.correction import first_definite, is_long, revise_shift
 from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, funnel
+from ddp.interior.measures import sums
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
-from ddp.interior.trials import accept, along, penalised, rolled, violated
+from ddp.interior.trials import accept, along, gauged, penalised, rolled, violated
 from ddp.machine.addresses import array_at
 from ddp.machine.variables import struct_like
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
@@ -46,6 +47,9 @@ SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 STIFFEST = 1e3
 """mu, relative to the cost that counts as one, from which on steps within limits of controls end where none is found
 again: as long as it is less it rises."""
+
+LITTLE = 0.25
+"""Share of the square of all that a trial leaves open that gaps are where they are little of it, see `may_do`."""
 
 LESS_PROXIMAL = 0.1
 """By how much equalities give way less after a full step that did not close half of what is open."""
@@ -164,7 +168,7 @@ def leads_astray(s, p, way):
 def search(s, p, way):
     """Go along a step: the fraction, 0 where none is accepted.
 
-    With constraints what a linear trial does not reach a rollout may; within limits alone they help nothing.
+    With constraints what a linear trial does not reach a rollout may, if it `may_do`; within limits alone none helps.
     """
     theta, phi, alpha = p.theta, p.cost + p.penalty, way.longest
     shortest = (SHORTEST_WHOLE if s.within else SHORTEST) * way.longest
@@ -173,12 +177,29 @@ def search(s, p, way):
         trial = along(p.address, alpha, s.most)
         if is_taken(s, p, trial, theta, phi, way.slope, alpha):
             return alpha
-        if p.first > 0:
+        if p.first > 0 and may_do(s, p, trial, theta, phi, way.slope, alpha):
             trial = rolled(p, alpha, s.most)
             if is_taken(s, p, trial, theta, phi, way.slope, alpha):
                 return alpha
         alpha *= 0.5
     return 0.0
+
+
+@kernel
+def may_do(s, p, trial, theta, phi, slope, alpha):
+    """Whether the filter would accept a linear trial with gaps as small as a rollout leaves them, or all is unknown.
+
+    Where it would not, it hardly ever accepts a rollout: on published problems 4 of 308, beside 48 of 95 others. Only
+    where gaps are little of what the trial leaves open: else rollouts may lead to other rows.
+    """
+    open_now, gaps = trial.theta**2, sums(gauged(p, p.tried_gaps))[0]
+    if not trial.theta < np.inf or gaps > LITTLE * open_now:
+        return True
+    closed = np.sqrt(open_now - gaps + (1.0 - alpha) ** 2 * sums(gauged(p, p.opened))[0])
+    if accepts(s, closed, trial.cost + trial.barrier, theta, phi, slope, alpha)[0]:
+        return True
+    p.ahead = max(p.ahead - 1, 0)
+    return False
 
 
 @kernel
