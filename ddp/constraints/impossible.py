@@ -47,8 +47,7 @@ FRACTIONS, REACH = np.array([1.0, 0.3, 0.1, 0.03]), 30.0
 
 NOTHING = 1e-8
 """Controls, and motions of states, that are no larger are left by rounding: they say nothing of how large controls may
-be. Where controls of less than one move states by as much as they are, controls count as nothing below this share of
-those."""
+be. Where controls far below one move states, as in large units, they are compared with this share of such controls."""
 
 
 class Held(NamedTuple):
@@ -160,7 +159,7 @@ def _largest(problem: Problem, U: Array) -> Array:
 
 
 def _moving(problem: Problem, U: Array) -> Array:
-    """Controls (nu,) that move states in a step by as much as these are, or are moved by U; one where none do."""
+    """Controls (nu,) that move states in one step by as much as U does in all, or as states are; one where none do."""
     system = problem.dynamics
     try:
         X, B = system.rollout(problem.x0, U), system.linearize(problem.x0, U[0])[1]

@@ -49,7 +49,7 @@ STIFFEST = 1e3
 again: as long as it is less it rises."""
 
 LITTLE = 0.25
-"""Share of the square of all that a trial leaves open that gaps are where they are little of it, see `may_do`."""
+"""Gaps are little of what a trial leaves open if their square is no more than this share of its, see `may_do`."""
 
 LESS_PROXIMAL = 0.1
 """By how much equalities give way less after a full step that did not close half of what is open."""

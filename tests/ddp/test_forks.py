@@ -1,10 +1,8 @@
 """Tests of forks while another thread compiles, which a child has not."""
 
-import os
 import signal
 import threading
 import time
-import warnings
 from functools import cached_property
 
 import numpy as np
@@ -15,36 +13,13 @@ from ddp.compiling import setup
 from ddp.compiling.kernel import kernel
 from ddp.tracing import machine_code, trace
 from dynamics import FunctionDynamics
-
-PATIENCE = 60.0
+from tests.ddp.children import PATIENCE, status_of_child
 
 
 def uncached(function):
     made = kernel(function)
     made.is_kept = False
     return made
-
-
-def status_of_child(job):
-    """Exit status of a child that does a job: 0 done, 1 raised; it is ended, with a negative one, if it hangs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks while there are threads
-        child = os.fork()
-    if child == 0:
-        told = 1
-        try:
-            job()
-            told = 0
-        finally:
-            os._exit(told)
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    os.kill(child, 9)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def holding(lock, seconds):

@@ -4,12 +4,12 @@ import os
 import pickle
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
 
 from ddp.many import buffers
+from tests.ddp.children import status_of_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="the system has no nameless memory")
 
@@ -60,18 +60,14 @@ def test_memory_of_batches_is_that_of_their_process_and_no_more_than_some_is_kep
     memory = buffers.Memory(1, kind)
     before = memory.outlet
     memory.close()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks while there are threads
-        child = os.fork()
-    if child == 0:
-        told = 1
-        try:
-            idle = buffers._idle[0]._file
-            os.dup2(0, idle)  # as a process in the background has it, which has closed all files
-            told = (buffers.Memory(1, kind).outlet == before) | (not os.path.samestat(os.fstat(0), os.fstat(idle)))
-        finally:
-            os._exit(told)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def have_its_own():
+        idle = buffers._idle[0]._file
+        os.dup2(0, idle)  # as a process in the background has it, which has closed all files
+        assert buffers.Memory(1, kind).outlet != before
+        assert os.path.samestat(os.fstat(0), os.fstat(idle))
+
+    assert status_of_child(have_its_own) == 0
     again = buffers.Memory(1, kind)
     assert again.outlet == before
     monkeypatch.setattr(buffers, "KEPT", 1 << 12)

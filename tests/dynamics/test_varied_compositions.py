@@ -95,6 +95,7 @@ def test_a_composition_around_a_system_of_other_numbers_is_one_made_around_it(ma
     around.contraction()
     numbers = getattr(around, name) * factor
     twin, fresh = around.varied(**{name: numbers}), make(system.varied(**{name: numbers}))
+    assert twin.contraction() is not around.contraction()
     x0, U = np.full(around.nx, 0.5), 0.1 * rng.normal(size=(5, around.nu))
     expected = fresh.rollout(x0, U)
     for one in (twin, pickle.loads(pickle.dumps(twin))):
