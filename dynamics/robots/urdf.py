@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -61,8 +60,15 @@ _NUMBERS = {
 
 _READ = ("origin", "mass", "inertia", "axis", "dynamics", "mimic")
 """Elements whose attributes decide how a robot moves."""
-_PARTS = {"link": ("inertial", "visual", "collision"), "joint": _SINGLE[1:]}
-"""Elements inside of links and joints whose names may be misspelt."""
+_PARTS = {
+    "robot": ("link", "joint", "material", "transmission", "gazebo", "sensor", "mujoco", "ros2_control"),
+    "link": ("inertial", "visual", "collision", "contact", "surface", "sensor", "self_filter", "collision_checking",
+             "self_collision_checking", "material"),
+    "joint": (*_SINGLE[1:], "calibration", "safety_controller"),
+    "inertial": ("origin", "mass", "inertia"),
+}  # fmt: skip
+"""Elements that URDF has, and what simulators add for contacts, sensors and drawings, which moves nothing."""
+_ATTRIBUTES = {"link": ("name", "type"), "joint": ("name", "type", "dont_collapse")}
 
 
 _OF_OTHERS = (
@@ -97,16 +103,26 @@ def _acts(part: Element) -> bool:
 
 
 def unknown(robot: Element) -> Iterator[str]:
-    """Numbers that nobody reads in what decides how a robot moves, and elements whose names are nearly right."""
-    for element in [child for child in robot if child.tag in _PARTS]:
+    """Elements and attributes that URDF does not have, and numbers that nobody reads in what decides how it moves."""
+    for element in [child for child in robot if child.tag in _ATTRIBUTES]:
         name = element.get("name")
-        for part in element:
-            if part.tag not in _PARTS[element.tag] and get_close_matches(part.tag.lower(), _PARTS[element.tag], 1, 0.8):
-                yield f"<{part.tag}> of {name}"
+        for attribute in sorted(element.attrib.keys() - _ATTRIBUTES[element.tag]):
+            if ":" not in attribute:
+                yield f"{attribute} of <{element.tag}> {name}"
+        for whole in (element, *element.findall("inertial")):
+            yield from (f"<{tag}> of {name}" for tag in _strange(whole))
         for part in [part for part in (*element, *element.findall("inertial/*")) if part.tag in _READ]:
             for attribute in sorted(part.attrib.keys() - _NUMBERS[part.tag]):
                 if all(_is_finite(word, math.inf) for word in part.get(attribute, "").split()):
                     yield f"{attribute} of <{part.tag}>"
+    yield from (f"<{tag}> of <robot>" for tag in _strange(robot))
+
+
+def _strange(element: Element) -> Iterator[str]:
+    """Names of elements inside of one that URDF does not have, and no other program that is told of."""
+    for part in element:
+        if part.tag not in (*_PARTS[element.tag], *_OF_OTHERS) and not {":", "}"} & set(part.tag):
+            yield part.tag
 
 
 def check(robot: Element, where: str) -> None:

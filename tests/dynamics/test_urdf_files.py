@@ -163,6 +163,30 @@ def test_misspelt_parts_and_planes_across_other_axes_are_said(caplog):
         dynamics.load(made, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("<limit", '<spring stiffness="3"/><limit', "<spring> of hinge"),
+        ("<limit", '<gear ratio="50"/><limit', "<gear> of hinge"),
+        ("</robot>", '<frame name="tool" link="tip" xyz="0 0 1"/></robot>', "<frame> of <robot>"),
+        ('type="revolute"', 'type="revolute" stiffness="3"', "stiffness of <joint> hinge"),
+        ('<link name="tip"', '<link name="tip" mass="3"', "mass of <link> tip"),
+        ("<mass", '<com xyz="0 0 1"/><mass', "<com> of base, <com> of tip"),
+        ("</robot>", "<Joint/></robot>", "<Joint> of <robot>"),
+    ],
+)
+def test_elements_and_attributes_that_urdf_does_not_have_are_told(old, new, told, caplog):
+    dynamics.load(arm(x=(old, new)))
+    assert caplog.messages == [f"r: URDF has no meaning for {told}, which is not read"]
+
+
+def test_what_other_programs_add_and_moves_nothing_is_not_told(caplog):
+    ours = '<drake:collision_filter_group name="g"/><sensor name="s"/><material name="m"/><ros2_control name="c"/>'
+    inside = '<contact><lateral_friction value="1"/></contact><self_filter scale="1"/></link>'
+    dynamics.load(arm(ours, x=("</link>", inside), y=('type="revolute"', 'type="revolute" dont_collapse="true"')))
+    assert not caplog.records
+
+
 def test_what_other_programs_add_to_a_urdf_and_changes_its_motion_is_said(caplog):
     spring = '<gazebo reference="hinge"><springStiffness>{}</springStiffness></gazebo>'
     motor = (
