@@ -193,8 +193,8 @@ PRIVATE = {
 }  # fmt: skip
 """All else that the product imports of numba: new versions may change it, and `make versions` tells."""
 
-UNDERSCORED = {"_ensure_finalized", "_get_module_for_linking", "_reload_init", "_replace"}
-"""Attributes of libraries of numba, which kernels are linked into; named tuples' own."""
+UNDERSCORED = {"_ensure_finalized", "_get_module_for_linking", "_reload_init", "_replace", "_lock", "_is_owned"}
+"""Attributes of libraries of numba, which kernels are linked into; named tuples' own; llvmlite's lock, for forks."""
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "ddp" / "compiling").glob("*.py")), ids=lambda path: path.name)

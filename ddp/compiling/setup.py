@@ -2,8 +2,8 @@
 
 numba takes its compiler's lock for both and tells when: so whatever is loaded or compiled is found, without the
 calls that lead there knowing of it. The lock lets one thread in, others that wait for it wait for kernels, too. So do
-forks: a child, which has no other thread than that which forks, is left with no kernel half made. (A lock of llvmlite's
-own, of each call of LLVM, it may be left with: 2 of 143 forks in a test of nothing but threads that compile and forks.)
+forks, and for the call of LLVM that another thread is in: a child, which has no other thread than that which forks, is
+left with no kernel half made.
 """
 
 import _thread
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 
+from llvmlite import binding
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 
@@ -81,20 +82,31 @@ _interrupts: list[KeyboardInterrupt] = []
 """Interrupts of forks that wait, which Python would drop, and fork: they come when it has forked."""
 
 
+_calls = binding.ffi.lib._lock._lock
+"""Lock of llvmlite's, which a thread has in each of its calls of LLVM; it takes no other lock there."""
+
+
 def _wait() -> None:
-    """Have no other thread make kernels."""
-    while True:
-        try:
-            return global_compiler_lock.acquire()
-        except KeyboardInterrupt as interrupt:
-            _interrupts.append(interrupt)
-            if global_compiler_lock.is_locked():  # by this thread: the interrupt came at the end of the wait
-                return
-            event.end_event(COMPILING)  # of this wait, which numba counts from its beginning
+    """Have no other thread make kernels, or call LLVM."""
+    while not _has_taken(global_compiler_lock.acquire, global_compiler_lock.is_locked):
+        event.end_event(COMPILING)  # of this wait, which numba counts from its beginning
+    while not _has_taken(_calls.acquire, _calls._is_owned):
+        pass
+
+
+def _has_taken(acquire: Callable[[], object], is_owned: Callable[[], bool]) -> bool:
+    """Wait for a lock, and tell whether this thread has it, which an interrupt may end the wait without."""
+    try:
+        acquire()
+    except KeyboardInterrupt as interrupt:
+        _interrupts.append(interrupt)
+        return is_owned()  # where the interrupt came at the end of the wait
+    return True
 
 
 def _go_on() -> None:
     """Let other threads of the parent compile again."""
+    _calls.release()
     global_compiler_lock.release()
     if _interrupts:
         _interrupts.clear()
@@ -112,6 +124,7 @@ def _begin_child() -> None:
     _interrupts.clear()
     for reset in _setup.forked:
         reset()
+    _calls.release()
     global_compiler_lock.release()
 
 

@@ -6,10 +6,8 @@ the same lines. A function is ``void(inputs*, outputs*, ., .)``: variable i is e
 """
 
 import hashlib
-import os
 import pickle
 import struct
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -22,6 +20,7 @@ from ddp.compiling import assembler, store
 from ddp.compiling.assembler import Linked, assembled
 from ddp.compiling.content import chosen
 from ddp.compiling.obtaining import environment
+from ddp.compiling.setup import in_children
 from ddp.compiling.syntax import UnknownError, code_of
 from ddp.machine import number
 from ddp.tracing.graph import Graph
@@ -189,9 +188,15 @@ class Code:
 
 _loaded: weakref.WeakValueDictionary[bytes, Code] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
-if sys.platform != "win32":  # forks wait for LLVM here, too
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
+
+def _renew_lock() -> None:
+    """Have a lock that no thread holds."""
+    global _lock
+    _lock = threading.RLock()
+
+
+in_children(_renew_lock)
 
 Functions = Mapping[str, tuple[list[Number], Layout]]
 """Outputs of functions, and their layouts, by name."""

@@ -17,7 +17,8 @@ MINORS = ("0.63.1", "0.64.0", "0.65.1", "0.66.0", "0.67.0", "0.68.1")
 """The newest of each minor version that pyproject.toml allows."""
 
 SOLVE = "tests/test_convergence.py::test_ddp_converges_within_the_bar[pendulum/swing-up]"
-SAMPLE = ("tests/ddp/test_kernel_calls.py", "tests/ddp/test_first_calls.py", "tests/ddp/test_compiled.py", SOLVE)
+FILES = ("kernel_calls", "first_calls", "compiled", "forks")
+SAMPLE = (*(f"tests/ddp/test_{name}.py" for name in FILES), SOLVE)
 
 
 def installed(version: str, folder: Path) -> Path:

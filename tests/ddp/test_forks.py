@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 import pytest
+from llvmlite.binding import ffi
 from numba.core.compiler_lock import global_compiler_lock
 
 from ddp.compiling import setup
@@ -47,7 +48,10 @@ def compile_and_follow():
     assert setup.setup_lasting() == 0.0
 
 
-LOCKS = {"LLVM": lambda: global_compiler_lock, "code": lambda: machine_code._lock, "traces": lambda: trace._lock}
+LOCKS = {
+    "numba": lambda: global_compiler_lock, "LLVM": lambda: ffi.lib._lock, "code": lambda: machine_code._lock,
+    "traces": lambda: trace._lock,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -99,3 +103,17 @@ def test_children_of_a_thread_that_compiles_itself_go_on():
     with global_compiler_lock:
         assert status_of_child(compile_and_follow) == 0
     assert setup.setup_lasting() == 0.0
+
+
+def test_forks_while_compiling_do_not_wait_for_threads_that_wait_for_the_compiler():
+    with global_compiler_lock:
+        thread = threading.Thread(target=lambda: machine_code.obtain(b"waits", wait_for_compiler), daemon=True)
+        thread.start()
+        time.sleep(0.1)
+        assert status_of_child(compile_and_follow) == 0
+    thread.join()
+
+
+def wait_for_compiler():
+    with global_compiler_lock:
+        return {}
