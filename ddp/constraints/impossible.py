@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddp.adjoint import costates
+from ddp.constraints.lagrangian import shared_name
 from ddp.constraints.unreachable import is_met_nowhere
 from ddp.costs.terms import TermError
 from ddp.derivatives import Derivatives
@@ -107,7 +108,14 @@ def _opposed(at: Held) -> str:
     strongest = [entry.first + int(np.abs(entry.own(y)).argmax()) for entry in problem.placed]
     worst = rows.constraint[np.abs(np.where(rows.soft, 0.0, rows.beyond(c))).argmax()]
     held = [i for i in strongest if np.abs(y[i]) > WEIGHED * np.abs(y).max() and rows.constraint[i] != worst]
-    found = [f"{problem.placed[rows.constraint[i]].name} at knot {rows.knot[i]}" for i in held[:MOST]]
+    kinds: dict[str, list[int]] = {}
+    for i in held:
+        kinds.setdefault(shared_name(problem.placed[rows.constraint[i]].name), []).append(i)
+    found = []
+    for alike in [*kinds.values()][:MOST]:
+        hardest = max(alike, key=lambda i: abs(float(y[i])))
+        more = f" and {len(alike) - 1} more like it" if len(alike) > 1 else ""
+        found.append(f"{problem.placed[rows.constraint[hardest]].name} at knot {rows.knot[hardest]}{more}")
     room = np.where(g == 0.0, 0.0, np.abs(g) * np.where(g > 0.0, U - problem.lower, problem.upper - U)).sum()
     slopes = np.abs(g).sum(axis=0)
     i = int((slopes * _largest(problem, U)).argmax())

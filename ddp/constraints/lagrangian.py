@@ -12,6 +12,7 @@ Soft constraints minimise this together with a violation v that has a price: of 
 """
 
 import copy
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,12 @@ from ddp.protocols import Array
 
 GIVEN = "at x0, which is given"
 """Words where x0 violates a constraint."""
+
+TOLD = 1e-6
+"""Violations up to this are not told of."""
+
+SINGLE = re.compile(r"^constraints_at\[\d+\]")
+"""Place of a constraint of a single knot: those of one place in their lists are told of as one."""
 
 HARD = np.zeros((0, 0))
 """Caps and compliances of constraints that are not soft."""
@@ -58,13 +65,24 @@ class Residual:
         """The largest violation."""
         return float(np.abs(self.violation).max())
 
+    @property
+    def violated(self) -> int:
+        """Number of knots at which it is violated by more than `TOLD`."""
+        return int((np.abs(self.violation) > TOLD).any(axis=1).sum())
+
     def __str__(self) -> str:
         if self.worst == 0.0:
             return f"{self.name} holds"
         knot, row = np.unravel_index(int(np.argmax(np.abs(self.violation))), self.violation.shape)
         part = f"[{self.row_names[row] if self.row_names else row}]" if self.violation.shape[1] > 1 else ""
+        others = f", by less at {self.violated - 1} more" if self.violated > 1 else ""
         start = f", and by {self.given:.3g} {GIVEN}" if self.given > 0.0 else ""
-        return f"{self.name}{part} is violated by {self.worst:.3g} at knot {self.knots[int(knot)]}{start}"
+        return f"{self.name}{part} is violated by {self.worst:.3g} at knot {self.knots[int(knot)]}{others}{start}"
+
+
+def shared_name(name: str) -> str:
+    """Name that constraints of single knots share if they have one place in their lists; of others their own."""
+    return SINGLE.sub("constraints_at[...]", name)
 
 
 def state_size(placed: Sequence[Placed]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddp.constraints.lagrangian import GIVEN, Residual
+from ddp.constraints.lagrangian import GIVEN, TOLD, Residual, shared_name
 from ddp.constraints.unreachable import AT_ONCE
 from ddp.costs.batch import inside
 from ddp.costs.entries import kind_of
@@ -42,9 +41,6 @@ HOLDS = 1e-6
 
 SEEN = 1e-3
 """Share of the cost below which a term is counted and not printed."""
-
-SINGLE = re.compile(r"^constraints_at\[\d+\]")
-"""Place of a constraint of a single knot: those of one place in their lists are told in one line."""
 
 ADVICE = {
     Ending.ITERATIONS: "give it more (max_iterations), a guess nearer to the motion, weights that differ less, or a"
@@ -345,21 +341,27 @@ def _constraints(solution: Solution) -> Iterator[str]:
     least = HOLDS * float(np.abs(solution.multipliers).max())
     alike: dict[str, list[Residual]] = {}
     for residual in solution.residuals():
-        alike.setdefault(SINGLE.sub("constraints_at[...]", residual.name), []).append(residual)
+        alike.setdefault(shared_name(residual.name), []).append(residual)
     for name, residuals in alike.items():
         sizes = [np.abs(residual.multipliers) for residual in residuals]
         hardest = max(range(len(sizes)), key=lambda j: sizes[j].max())
         one, size = residuals[hardest], sizes[hardest]
+        worst = max(residuals, key=lambda residual: residual.worst)
+        span = f"{residuals[0].knots[0]} to {residuals[-1].knots[0]}"
+        label = name.replace("...", span, 1) if len(sizes) > 1 else one.name
+        missed = str(worst).replace(worst.name, label, 1) if worst.worst > TOLD else ""
+        if len(residuals) > 1 and missed and (others := sum(residual.violated for residual in residuals) - 1):
+            missed += f", by less at {others} more"
+        told = ""
         if size.max() > least:
             held = sum(int((each > least).any(axis=1).sum()) for each in sizes)
             k, i = np.unravel_index(int(size.argmax()), size.shape)
             strongest = f"hardest at knot {one.knots[int(k)]}, multiplier {one.multipliers[k, i]:.3g}"
-            span = f"{residuals[0].knots[0]} to {residuals[-1].knots[0]}"
-            label = name.replace("...", span, 1) if len(sizes) > 1 else one.name
-            yield f"{label} at {held} of {sum(map(len, sizes))} knots, {strongest}"
-        worst = max(residuals, key=lambda residual: residual.worst)
-        if worst.worst > 1e-6:
-            yield str(worst)
+            told = f" at {held} of {sum(map(len, sizes))} knots, {strongest}"
+        if missed:
+            yield f"{missed}; held{told}" if told else missed
+        elif told:
+            yield f"{label}{told}"
 
 
 def _course(solution: Solution) -> str:

@@ -89,6 +89,28 @@ def test_constraints_of_single_knots_are_told_in_one_line():
     assert f"hardest at knot {hardest.knots[0]}, multiplier {hardest.multipliers[0, 0]:.3g}" in told
 
 
+@pytest.mark.parametrize("single", [False, True])
+def test_a_constraint_that_is_violated_is_told_once_with_its_worst_knot_and_how_many(single):
+    """A double integrator that rests at 1 for a second while it must keep below 0.2."""
+    fence = ddp.Inequality(lambda x, u: x[0] - 0.2)
+    system = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), 2, 1, 0.1)
+    there = ddp.Equality(lambda x, u: x - np.array([1.0, 0.0]))
+    placed = {k: [fence] for k in range(1, 15)} if single else {}
+    placed |= {k: [*placed.get(k, []), there] for k in (10, 14)}
+    costs = [lambda x, u: 0.5 * u @ u], [lambda x, u: 0.0 * x[0]]
+    everywhere = [] if single else [fence]
+    problem = ddp.Problem(system, *costs, np.zeros(2), 14, constraints=everywhere, constraints_at=placed)
+    solution = ddp.solve(problem, throw=False)
+    own = [one for one in solution.residuals() if "[0] (Inequality)" in one.name]
+    sizes = np.concatenate([one.violation.max(axis=1) for one in own])
+    knots = np.concatenate([one.knots for one in own])
+    (told,) = [line for line in solution.explain().active if "(Inequality)" in line]
+    assert told.count("(Inequality)") == 1
+    others = f", by less at {(sizes > 1e-6).sum() - 1} more; held at "
+    assert f" is violated by {sizes.max():.3g} at knot {knots[sizes.argmax()]}{others}" in told
+    assert solution.status.count("(Inequality)") <= 2
+
+
 def test_every_ending_that_is_no_success_has_advice():
     failures = {ending for ending in Ending if not ending.converged} - {Ending.UNKNOWN}
     assert set(ADVICE) == failures
