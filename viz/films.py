@@ -20,7 +20,7 @@ from ddp.errors import ProblemError, flag, integer, positive, said, suggesting, 
 from ddp.files import as_path, as_target, write_atomically
 from viz.bodies import Drawable
 from viz.html import page
-from viz.motions import Simulated, Solved
+from viz.motions import Played, Simulated, Solved
 from viz.scene import build
 from viz.server import show, withdraw
 
@@ -65,7 +65,7 @@ FILM = """
 @suggesting
 def save_video(
     path: str | os.PathLike[str],
-    robot: Drawable | Solved | Mapping[str, Solved | Simulated | ArrayLike] | str | os.PathLike[str],
+    robot: Drawable | Solved | Played | Mapping[str, Solved | Simulated | ArrayLike] | str | os.PathLike[str],
     X: ArrayLike | Solved | None = None,
     dt: ArrayLike | None = None,
     frames: Sequence[str] | None = None,

@@ -17,6 +17,9 @@ from viz.shapes import Array
 from viz.signals import Signal, Told, signals_of
 from viz.world import World, world_of
 
+SEEN = 0.02
+"""Time from one state of a simulated motion to the next that is drawn [s]."""
+
 
 @runtime_checkable
 class Solved(Protocol):
@@ -38,6 +41,41 @@ class Simulated(Protocol):
     def X(self) -> Any: ...
     @property
     def t(self) -> Any: ...
+
+
+@runtime_checkable
+class Played(Simulated, Protocol):
+    """Simulated motion that knows the problem of its plan, and the plan (S+1, nx) at its times."""
+
+    @property
+    def plan(self) -> Any: ...
+    @property
+    def problem(self) -> Any: ...
+
+
+class Run(NamedTuple):
+    """States X (M+1, nx) of a problem's system at times t (M+1,) [s], and the plan's, at some fifty a second."""
+
+    X: Array
+    U: None
+    problem: Any
+    t: Array
+    plan: Array
+
+    @classmethod
+    def of(cls, played: Played) -> "Run":
+        """A simulated motion, up to its first state that is not finite; ProblemError for one of no problem."""
+        if played.problem is None:
+            raise ProblemError(
+                "robot: expected what simulate returns of a solution, got a motion without a problem; give its robot,"
+                " .X and a step of time"
+            )
+        X, t, plan = (np.asarray(part) for part in (played.X, played.t, played.plan))
+        finite = np.isfinite(X).all(axis=1) & np.isfinite(plan).all(axis=1)
+        end = len(X) if finite.all() else int(np.argmin(finite))
+        every = max(1, round(SEEN / (t[1] - t[0])))
+        kept = np.append(np.arange(0, end - 1, every), end - 1)
+        return cls(X[kept], None, played.problem, t[kept], plan[kept])
 
 
 class Motion(NamedTuple):
@@ -86,14 +124,17 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
 def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
     """Solutions by name, and simulations and arrays of states, which are of the first solution's robot."""
     what = "Solutions, or simulations and states (N+1, nx) beside them"
-    solutions = [(name, value) for name, value in named("robot", given, what).items() if isinstance(value, Solved)]
+    motions = named("robot", given, what)
+    if all(isinstance(value, Played) for value in motions.values()):  # the first one's problem is that of all
+        given = {name: value if i else Run.of(value) for i, (name, value) in enumerate(motions.items())}
+    solutions = [(name, value) for name, value in given.items() if _is_solved(value)]
     if not solutions:
         raise ProblemError(f"robot: expected a mapping from names to {what}, got no Solution")
     first = _solution(f"robot[{said(solutions[0][0])}]", *solutions[0])
     found = []
     for name, value in given.items():
         field = f"robot[{said(name)}]"
-        if isinstance(value, Solved):
+        if _is_solved(value):
             found.append(_solution(field, name, value))
             continue
         states = value.X if isinstance(value, Simulated) else value
@@ -105,6 +146,11 @@ def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
             raise ProblemError(f"{field}: expected {len(first.times)} states, as the first solution has, got {len(Q)}")
         found.append(Motion(name, first.robot, Q, first.times if dt is None else instants(dt, len(Q))))
     return found
+
+
+def _is_solved(value: Any) -> bool:
+    """Whether a motion is a solution, and not one that was simulated."""
+    return isinstance(value, Solved) and not (isinstance(value, Played) and not isinstance(value, Run))
 
 
 def _solution(field: str, name: str, solution: Solved) -> Motion:

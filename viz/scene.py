@@ -14,7 +14,7 @@ from viz.chains import CABLE, Chain, surroundings_of, tension_color
 from viz.contacts import as_forces, named
 from viz.details import Details, Entry, of_limits, of_planes, of_robot, of_world
 from viz.messages import Message, clip, safe, set_animation, set_object, set_property, set_transform, track
-from viz.motions import Motion, as_motions, configurations
+from viz.motions import Motion, Played, Run, as_motions, configurations
 from viz.robots import GHOST, ROBOT, Drawing, Shapes, draw, drawings_of, enclosing, kinematics, path_of, stand, trace_of
 from viz.shapes import COLORS, Array, Color, Mesh, Obstacle, as_obstacles, grid, solid, tube
 from viz.signals import Signal
@@ -22,8 +22,8 @@ from viz.world import World
 
 PAUSE = 0.6
 """Time that the last state is held before the motion starts over [s]."""
-BESIDE = "the motion beside it"
-"""Name of a second motion in the legend."""
+BESIDE, PLAN = "the motion beside it", "the plan"
+"""Names of a second motion in the legend, and of the plan beside a simulated one."""
 TINTS: list[Color] = [
     (0.78, 0.27, 0.18, 0.80), (0.12, 0.44, 0.71, 0.80), (0.23, 0.57, 0.23, 0.80),
     (0.54, 0.36, 0.69, 0.80), (0.79, 0.54, 0.11, 0.80), (0.33, 0.33, 0.33, 0.80),
@@ -66,6 +66,9 @@ def build(
     tensions: ArrayLike | None = None, read: Shapes | None = None,
 ) -> Scene:  # fmt: skip
     """The scene of one motion or several; the arguments as in ``save_html``.   read: shapes of earlier scenes."""
+    if isinstance(robot, Played) and X is None and dt is None:
+        robot = Run.of(robot)
+        beside, beside_title = (robot.plan, PLAN) if beside is None else (beside, beside_title)
     motions = as_motions(robot, X, dt)
     own = {} if signals is None else named("signals", signals, "Signals", Signal, "a viz.Signal")
     first = motions[0] = motions[0]._replace(signals={**motions[0].signals, **own})

@@ -85,6 +85,7 @@ class Play:
     fell: whether the base came down, or leans by more than 90 degrees from its plan, and everything ends there; or does
     so soon after the motion, its end being held.   later [s]: how long after the motion it fell.
     limited: share of the time that the policy had each control at a limit, by name; of functions it is not known.
+    problem: of the solution that was played; None where another planner planned.
     """
 
     t: Array = field(repr=False)
@@ -97,6 +98,7 @@ class Play:
     fell: bool
     limited: Mapping[str, float] = field(default_factory=dict, repr=False)
     later: float = 0.0
+    problem: Problem | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self._told() + self.saturated
@@ -212,7 +214,7 @@ def simulate(
             return as_array("policy", u, (system.nu,)).copy()
 
         play = played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
-    return play.with_limits(clipped, system)
+    return replace(play.with_limits(clipped, system), problem=problem)
 
 
 def at_limits(policy: Policy, t: float, u: Array) -> NDArray[np.bool_]:

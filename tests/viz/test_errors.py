@@ -1,11 +1,16 @@
 """Errors of simulated motions on paper, and a second motion beside the first in the browser."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import ddp
 import dynamics
+import problems
 import viz
 from ddp import ProblemError
+from viz.scene import build
 
 
 def test_errors_are_drawn_as_curves_of_their_own_times(tmp_path):
@@ -36,6 +41,23 @@ def test_a_motion_beside_another_has_as_many_states(tmp_path):
     assert "what was planned" in (tmp_path / "plan.html").read_text()
     with pytest.raises(ProblemError, match="beside: expected 3 states, as many as X has, got 2"):
         viz.save_html(tmp_path / "both.html", robot, X, 0.1, beside=X[:2])
+
+
+def test_a_simulated_motion_alone_is_drawn_beside_its_plan_in_seconds(tmp_path):
+    solution = ddp.solve(problems.arm.reach("ur5"))
+    run = problems.simulate(solution)
+    alone, own = build(run), build(solution)
+    assert alone.times[-1] == pytest.approx(solution.policy.duration, abs=1e-12)
+    assert 0.015 < np.diff(alone.times)[:-1].min() < 0.025
+    assert {"the plan", *(entry.label for entry in own.legend if "target" in entry.label)} <= {
+        entry.label for entry in alone.legend
+    }
+    both = build({"now": run, "late": problems.simulate(solution, delay=0.01)})
+    assert {"now", "late"} <= {entry.label for entry in both.legend}
+    viz.save_html(tmp_path / "run.html", run)
+    assert "the plan" in (tmp_path / "run.html").read_text()
+    with pytest.raises(ProblemError, match="expected what simulate returns of a solution, got a motion without a"):
+        viz.save_html(tmp_path / "run.html", replace(run, problem=None))
 
 
 @pytest.mark.parametrize(("given", "words"), [
