@@ -23,7 +23,7 @@ from dynamics.robots.joints import effort_limits, joint_index
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.omissions import Omissions
-from dynamics.robots.urdf import check_names, check_single
+from dynamics.robots.urdf import OF_DRAKE, check_names, check_single, of_others
 
 MOVING = ("revolute", "continuous", "prismatic", "ball", "fixed")
 """Types of joints that can carry a link."""
@@ -294,6 +294,8 @@ def _unread(document: ElementTree.Element, model: ElementTree.Element) -> Omissi
                 part = element.find(path)
                 if part is not None and (texts is None or (part.text or "").strip().lower() in texts):
                     note(effect, repr(element.get("name") or _text(element, "uri")))
+    for name in of_others(model, OF_DRAKE):
+        found.drop("elements of other programs are not modelled: {}", name)
     deep = (f"{tag}/{path}" for tag, paths in DEEP.items() for path in (".", *paths))
     for part in (part for path in (".", *deep) for part in model.findall(path)):
         for other in part:

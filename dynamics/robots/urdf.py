@@ -71,10 +71,14 @@ _PARTS = {
 _ATTRIBUTES = {"link": ("name", "type"), "joint": ("name", "type", "dont_collapse")}
 
 
+OF_DRAKE = (
+    "drake:linear_spring_damper", "drake:linear_bushing_rpy", "drake:mimic", "drake:rotor_inertia", "drake:gear_ratio",
+    "drake:joint", "drake:ball_constraint", "drake:controller_gains",
+)  # fmt: skip
+"""Elements by which Drake changes how a robot of a URDF or SDF moves."""
 _OF_OTHERS = (
     "loop_joint", "springStiffness", "turnGravityOff", "gravity", "kinematic", "static", "dampingFactor",
-    "drake:linear_spring_damper", "drake:linear_bushing_rpy", "drake:mimic", "drake:rotor_inertia", "drake:gear_ratio",
-    "motorInertia",
+    "motorInertia", *OF_DRAKE,
 )  # fmt: skip
 """Elements by which Gazebo, Drake, ROS's transmissions and others change how a URDF moves: its forces and inertia."""
 
@@ -82,12 +86,12 @@ _OF_MUJOCO = "boundmass", "boundinertia", "settotalmass", "balanceinertia", "ine
 """Settings of MuJoCo's compiler in a URDF by which masses become others."""
 
 
-def of_others(robot: Element) -> Iterator[str]:
+def of_others(robot: Element, tags: Collection[str] = _OF_OTHERS) -> Iterator[str]:
     """Elements of other programs that change how a robot moves."""
     for element in robot:
         name = element.get("name") or element.get("reference")
         parts = element if element.tag == "gazebo" else element.iter()
-        found = {part.tag for part in parts if part.tag in _OF_OTHERS and _acts(part)}
+        found = {part.tag for part in parts if part.tag in tags and _acts(part)}
         if "drake:rotor_inertia" not in found:
             found.discard("drake:gear_ratio")
         yield from (f"<{tag}>" + (f" of {name}" if name else "") for tag in sorted(found))

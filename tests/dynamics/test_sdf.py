@@ -115,6 +115,9 @@ def test_what_cannot_be_read_is_said(text, words):
         ("</axis>", '<mimic joint="a"/></axis>', "joints that mimic others move on their own: 'a', 'b'"),
         ("</axis>", "<initial_position>.3</initial_position></axis>", "positions of joints 'a', 'b' are not read"),
         ('"revolute"', '"ball"', "springs of ball joints 'a' are not modelled"),
+        ("</axis>", "</axis><drake:rotor_inertia>2</drake:rotor_inertia>", "<drake:rotor_inertia> of a, <drake:rotor"),
+        ("</axis>", '</axis><drake:mimic joint="b"/>', "elements of other programs are not modelled: <drake:mimic> of"),
+        ("</model>", '<drake:joint name="q" type="planar"/></model>', "are not modelled: <drake:joint> of q"),
     ],
 )
 def test_what_changes_the_motion_and_is_not_read_is_said(old, new, words, caplog):
