@@ -25,6 +25,9 @@ from dynamics.contacts.products import path_product, settle_still_rows
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
 
+SURE = 1e3
+"""Pivots behind one below 1/SURE count as smaller in proportion: its inverse magnifies their rounding."""
+
 
 @kernel
 def invert_delassus(tree, contacts, epsilon, r):
@@ -65,6 +68,17 @@ def eliminate(n, A, x, pivots):
         x[j] = own
         for i in range(j):
             x[i] -= A[i, j] * own
+    weigh_pivots(pivots, n)
+
+
+@kernel
+def weigh_pivots(pivots, n):
+    """Lower pivots behind small ones: where rounding alone makes a pivot, it is as large as 1e-16 over those."""
+    least = 1.0
+    for i in range(n):
+        size = pivots[i]
+        pivots[i] = size * where_less(SURE * least, 1.0, SURE * least, 1.0)
+        least = where_less(size, least, size, least)
 
 
 @kernel
@@ -89,6 +103,7 @@ def invert_response(tree, contacts, C, r):
                 S[i, c] = 0.0
                 for j in range(nc):
                     S[i, j] -= factor * S[c, j]
+    weigh_pivots(r.pivots, nc)
 
 
 @kernel

@@ -5,7 +5,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import fourth_order, random_tree, relative_error
-from step_oracles import assert_first_order, assert_second_order
+from step_oracles import assert_first_order, assert_second_order, deviation
 
 import ddp
 import dynamics
@@ -356,3 +356,25 @@ def test_wheels_need_steps_of_time():
         dynamics.contact_dynamics(robot, robot.q0, np.zeros(6), np.zeros(6), contact)
     with pytest.raises(ProblemError, match="held of a phase: expected False where 'wheel' rolls"):
         Phase(contact, 1, held=True)
+
+
+@pytest.mark.parametrize("level", [1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6])
+@pytest.mark.parametrize("kind", ["point", "rolling"])
+def test_what_turns_about_its_centre_is_held_in_two_directions_however_high_it_touches(kind, level, rng):
+    """A pivot of the third row is rounding, which small pivots before it magnify: that of the second is level²."""
+    model, centre = pin.Model(), pin.SE3(pin.exp3(rng.normal(size=3)), rng.normal(size=3))
+    joint = model.addJoint(0, pin.JointModelSpherical(), centre, "ball")
+    model.appendBodyToJoint(joint, pin.Inertia.Random(), pin.SE3.Identity())
+    q, (v, u) = pin.randomConfiguration(model), rng.normal(size=(2, 3))
+    touching = np.array([0.4, -0.3, 0.3 * level])
+    at = touching + np.array([0.0, 0.0, 0.1]) if kind == "rolling" else touching
+    R = centre.rotation @ pin.Quaternion(q).matrix()
+    model.addFrame(pin.Frame("tip", joint, 0, pin.SE3(np.eye(3), R.T @ at), pin.OP_FRAME))
+    contact = Contact("tip", kind, radius=0.1) if kind == "rolling" else Contact("tip", gains=(0.0, 100.0))
+    system = PhasedDynamics(dynamics.load(model), 0.01, Phase([contact], 1))
+    x = np.concatenate([q, v])
+    moved, basis = deviation(system, x, u, 0), np.eye(9)
+    truth = np.stack([fourth_order(lambda s, e=e: moved(s * e), 1e-2) for e in basis], axis=-1)
+    assert relative_error(np.hstack(system.linearize(x, u)), truth) < 1e-5
+    if kind == "rolling":
+        assert np.abs(np.cross(R.T @ touching, system.step(x, u)[4:])).max() < 1e-5
