@@ -353,7 +353,8 @@ def load(
     "home", else the first, else qpos0. Sites are frames, geoms the shapes to draw. Motors become
     ``equipment.actuation`` and their ranges of control and force ``equipment.control_limits``. The control of a
     position or velocity servo, a muscle or another actuator with a law of its own is its force [N, N m], within its
-    range of force; an actuator whose moment depends on the configuration has no control.
+    range of force, for which `mayne.interop.mujoco_controls` finds the targets; an actuator whose moment depends on the
+    configuration has no control.
 
     One warning names, with their lines where MuJoCo knows them, the elements whose effects are not modelled: dry
     friction, <mimic>; of MJCF equality constraints of joints and tendons, tendons, ranges of ball joints, gravity

@@ -6,8 +6,9 @@ from problems.interop.follower import Follower
 from problems.interop.mujoco import from_mujoco, to_mujoco
 from problems.interop.ros import ros_message, to_ros, write_ros
 from problems.interop.ros_node import run_node
+from problems.interop.servos import mujoco_controls
 
 __all__ = [
-    "Follower", "drake_samples", "episodes", "from_mujoco", "lerobot_table", "ros_message", "run_node", "to_drake",
-    "to_mujoco", "to_ros", "write_ros",
+    "Follower", "drake_samples", "episodes", "from_mujoco", "lerobot_table", "mujoco_controls", "ros_message",
+    "run_node", "to_drake", "to_mujoco", "to_ros", "write_ros",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ def to_mujoco(robot: Robot, model: Any, X: ArrayLike) -> tuple[Array, Array]:
     one. Joints that the robot lacks keep MuJoCo's ``qpos0``, at rest.
     Raises ProblemError for a joint that the model lacks, or that is of another kind there.
     """
-    matched = _matched(robot, model)
+    matched = state_map(robot, model)
     given = np.atleast_2d(as_array("X", X, (None,) * max(1, axes(X))))
     if given.shape[1] != robot.nq + robot.nv:
         raise ProblemError(f"X: expected states of {robot.nq + robot.nv} numbers, got {given.shape[1]}")
@@ -45,7 +45,7 @@ def from_mujoco(robot: Robot, model: Any, qpos: ArrayLike, qvel: ArrayLike | Non
 
     Other arguments and errors as of `to_mujoco`, whose inverse it is.
     """
-    matched = _matched(robot, model)
+    matched = state_map(robot, model)
     places = np.atleast_2d(as_array("qpos", qpos, (None,) * (axes(qpos) - 1) + (int(model.nq),)))
     rates = np.zeros((len(places), int(model.nv)))
     if qvel is not None:
@@ -57,8 +57,8 @@ def from_mujoco(robot: Robot, model: Any, qpos: ArrayLike, qvel: ArrayLike | Non
     return X if axes(qpos) > 1 else np.asarray(X[0])
 
 
-def _matched(robot: Robot, model: Any) -> StateMap:
-    """Places of each joint's first numbers in qpos and in qvel."""
+def state_map(robot: Robot, model: Any) -> StateMap:
+    """Places of a robot's numbers in qpos and qvel of a model; ProblemError where they do not fit."""
     joints = motion.joints_of(robot)
     if not all(hasattr(model, name) for name in ("jnt_type", "jnt_qposadr", "jnt_dofadr", "njnt", "qpos0")):
         raise ProblemError(f"model: expected a mujoco.MjModel, got {said(model)}")

@@ -247,6 +247,10 @@ def _of_legs():
         Subject("lerobot_table", interop.lerobot_table, {"solutions": [solution], "task": "a"}),
         Subject("to_mujoco", interop.to_mujoco, {"robot": hinge, "model": model, "X": np.zeros(2)}),
         Subject("from_mujoco", interop.from_mujoco, {"robot": hinge, "model": model, "qpos": np.zeros(1)}),
+        Subject(
+            "mujoco_controls", interop.mujoco_controls,
+            {"robot": hinge, "model": model, "data": mujoco.MjData(model), "tau": np.zeros(1)},
+        ),
         Subject("ground_forces", reaction.ground_forces, {"system": system, "X": X, "U": U}),
         Subject("standing", reaction.standing, {"system": system}),
         Subject("Contact at a foot", Contact, {"frame": feet[0], "target": np.zeros(3)}),

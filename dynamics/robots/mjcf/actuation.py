@@ -163,6 +163,20 @@ def _limit_joint_forces(m: Any, S: Array, limits: Array, elements: Elements, omi
             omissions.drop("the limits of all actuators' force on joints {} are not modelled", joint)
 
 
+def moment_of(mujoco: Any, m: Any, data: Any) -> Array:
+    """MuJoCo's moments (nout, nv) at the configuration of its data, for its own velocities; lengths are found, too."""
+    mujoco.mj_kinematics(m, data)
+    mujoco.mj_comPos(m, data)
+    mujoco.mj_tendon(m, data)
+    mujoco.mj_transmission(m, data)
+    dense = np.zeros((m.nout, m.nv))
+    if m.nout:
+        mujoco.mju_sparse2dense(
+            dense, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
+        )
+    return dense
+
+
 def _both(first: Array, second: Array) -> Array:
     """The intersection of two ranges."""
     return np.array([max(first[0], second[0]), min(first[1], second[1])])
@@ -174,16 +188,7 @@ def _moments(mujoco: Any, m: Any) -> tuple[Array, NDArray[np.bool_]]:
     found = []
     for _ in range(_SAMPLES):
         mujoco.mj_integratePos(m, data.qpos, rng.uniform(-1.0, 1.0, m.nv), 1.0)
-        mujoco.mj_kinematics(m, data)
-        mujoco.mj_comPos(m, data)
-        mujoco.mj_tendon(m, data)
-        mujoco.mj_transmission(m, data)
-        dense = np.zeros((m.nout, m.nv))
-        if m.nout:
-            mujoco.mju_sparse2dense(
-                dense, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
-            )
-        found.append(dense @ velocity_map(m, data.qpos))
+        found.append(moment_of(mujoco, m, data) @ velocity_map(m, data.qpos))
     samples = np.array(found)
     size = np.abs(samples).max(axis=(0, 2), initial=0.0)
     spread = np.ptp(samples, axis=0).max(axis=1, initial=0.0)

@@ -56,6 +56,14 @@ class StateMap:
             self._product(qpos[i + 3 : i + 7], turn[FROM_OURS], quaternion[FROM_OURS])
             qvel[k : k + 3] = base.rotation @ rotation(quaternion[FROM_OURS]) @ v[first : first + 3]
 
+    def rates(self, qpos: Array, count: int) -> Array:
+        """T (count, nv) of qvel = T v, MuJoCo's velocities from the robot's, at a qpos."""
+        T = np.zeros((count, self._sizes[1]))
+        T[self.v[1], self.v[0]] = 1.0
+        for _, first, i, k, _ in self.free:
+            T[k : k + 3, first : first + 3] = rotation(unit(qpos[i + 3 : i + 7]))
+        return T
+
     def read(self, qpos: Array, qvel: Array) -> tuple[Array, Array]:
         """The state q (nq,), v (nv,) of the robot in MuJoCo's, quaternions of length one."""
         q, v = (np.empty(size) for size in self._sizes)
