@@ -1,7 +1,12 @@
 """Derivatives of systems' steps by differences, along exponential coordinates of states and along controls."""
 
+from functools import partial
+
 import numpy as np
 from oracles import fourth_order, relative_error
+
+from ddp.machine.aligned import working_memory
+from ddp.systems.system import Expansion
 
 
 def deviation(system, x, u, t):
@@ -30,3 +35,23 @@ def assert_second_order(system, X, U, h, rng):
             near, far = moved(h * d) + moved(-h * d), moved(2 * h * d) + moved(-2 * h * d)
             second = weight @ (16 * near - far - 30 * moved(0.0 * d)) / (12 * h * h)
             assert abs(d @ H @ d - second) < 1e-6 * np.abs(d) @ np.abs(H) @ np.abs(d) + 1e-7
+
+
+def assert_memory_does_not_matter(system, X, U):
+    """A knot's derivatives are the same bits behind knots of other modes and alone, in memory full of NaN."""
+    n, N, nz = system.n, len(U), system.n + system.nu
+    weight, whole = np.cos(np.arange(N * n)).reshape(N, n), Expansion.of(system, N, np.zeros)
+    H, alone = np.empty((N, nz, nz)), np.empty((1, nz, nz))
+    system.expand(X, U, whole)
+    system.expand_second(X, U, whole)
+    system.contract(whole.record, weight, H)
+    for k in range(N):
+        own = Expansion.of(system, 1, partial(np.full, fill_value=np.nan))
+        working_memory(system._room_of_expansions)[:] = np.nan
+        system.expand(X[k : k + 1], U[k : k + 1], own, k)
+        system.expand_second(X[k : k + 1], U[k : k + 1], own, k)
+        working_memory(system._room_of_contractions)[:] = np.nan
+        system.contract(own.record, weight[k : k + 1], alone)
+        for mine, truth in ((own.A, whole.A[k]), (own.B, whole.B[k]), (alone, H[k])):
+            assert np.isfinite(truth).all()
+            np.testing.assert_array_equal(mine[0], truth)

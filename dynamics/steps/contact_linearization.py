@@ -13,7 +13,7 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_from, columns_of, rows_of
 from ddp.machine.number import lane_of, width
-from ddp.machine.packing import unpack
+from ddp.machine.packing import unpack, unpack_columns
 from ddp.machine.rows import write_scaled
 from dynamics.arrays.products import Columns, product
 from dynamics.contacts.contact import ROLLING, Contacts
@@ -87,9 +87,13 @@ def contact_relation(modes, mode, memory):
     own = ContactMemory(memory, tree, where.end, modes.nu, m, nc)
     nz, a, f = tree.nv + nc, own.record[n - tree.nv :], own.record[n + 1 :]
     Kinv, zy = as_matrix(own.record[where.K :], nz, where.lk), as_matrix(own.record[where.Z :], nz, where.ld)
-    clear(own.record, where.end)
+    clear(own.record, where.K)
+    for i in range(nz):
+        clear(Kinv[i][nz:], where.lk - nz)
+        clear(zy[i][2 * tree.nv :], where.ld - 2 * tree.nv)
     clear(own.zero, tree.nv)
-    clear_end(tree, nc, own.later)
+    if modes.table[mode, 0] == HELD:
+        clear_end(tree, nc, own.later)
     own.record[n] = 1.0 * mode
     arrays = columns_of_residuals(tree, contacts, nc)
     columns = Columns(len(arrays[0]), rows_of(arrays[0]), rows_of(arrays[1]))
@@ -122,7 +126,8 @@ def relate_touching(modes, mode, w, A, B, record, t):
             w.zy[i, nv + i] += 1.0
     else:
         drive(modes.pulls, nz, nu, w.Kinv, columns_from(w.zy, 2 * nv))
-    unpack(w.q, modes.end, record, t)
+    unpack(w.q, modes.K + nz * modes.lk, record, t)
+    unpack_columns(as_vector(w.zy), nz * ld, record, t, modes.Z)
     for i in range(t, min(t + width(w.q), len(A))):
         if kind == IMPACT:
             clear(A[i], 2 * nv * nv)

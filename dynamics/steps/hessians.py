@@ -43,11 +43,12 @@ def room_for(modes, mode, memory):
     tree, m, nc = modes.tree, modes.table[mode, 1], modes.table[mode, 2]
     w = Room(memory, tree, layout_of(modes).K, nc, numbers_of_joints(tree), m)
     x = w.scratch
-    clear(as_vector(x.later.R), numbers_between(x.later.R, x.later.end))
-    clear(as_vector(x.there.R), numbers_between(x.there.R, x.there.end))
-    clear(as_vector(x.Je), 2 * nc * tree.nv)
-    clear(x.zero, nc)
     clear(x.still, tree.nv)
+    if modes.table[mode, 0] == HELD:
+        clear(as_vector(x.later.R), numbers_between(x.later.R, x.later.end))
+        clear(as_vector(x.there.R), numbers_between(x.there.R, x.there.end))
+        clear(as_vector(x.Je), 2 * nc * tree.nv)
+        clear(x.zero, nc)
     return w
 
 

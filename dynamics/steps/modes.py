@@ -8,7 +8,7 @@ One record serves every kernel: the tree, how controls act, and all modes. What 
 
 with nz = nv + nc, see contacts/relation.py; z_u only of steps. g: weights on f, zeros unless costs on forces ask for
 their second order, too. Parts begin where those of the mode with the most forces do, and matrices have rows of whole
-registers, zeros in what is beyond.
+registers, zeros in what is beyond; what is behind the nz rows of a mode with fewer forces is left as it is.
 """
 
 from collections.abc import Sequence

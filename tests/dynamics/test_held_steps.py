@@ -18,7 +18,7 @@ from oracles import (
     relative_error,
     sprung,
 )
-from step_oracles import assert_first_order, assert_second_order
+from step_oracles import assert_first_order, assert_memory_does_not_matter, assert_second_order
 
 import dynamics
 from ddp.errors import ProblemError
@@ -100,6 +100,10 @@ def test_derivatives_are_differences_of_steps(case):
 
 def test_hessians_are_second_differences_of_steps(case, rng):
     assert_second_order(*case, 1e-3, rng)
+
+
+def test_no_order_reads_what_other_modes_left_in_memory(case):
+    assert_memory_does_not_matter(*case)
 
 
 def test_a_step_from_where_a_contact_cannot_be_reached_diverges():

@@ -8,7 +8,7 @@ import pinocchio as pin
 import pytest
 from contact_oracles import FEET, Constrained, points_of_a_shank, some_contacts
 from oracles import contract_rows, fourth_order, passive, random_tree, relative_error, sprung
-from step_oracles import assert_first_order, assert_second_order
+from step_oracles import assert_first_order, assert_memory_does_not_matter, assert_second_order
 
 import ddp
 import dynamics
@@ -127,9 +127,9 @@ def test_slices_know_their_knots(case):
     """Expanding from knot ``first`` on is expanding all and taking these; contracting at once is one by one."""
     system, X, U = case
     n, N, nz = system.n, system.knots, system.n + system.nu
-    whole = Expansion(np.empty((N, n, n)), np.empty((N, n, system.nu)), np.empty((N, system.record_size)))
+    whole = Expansion.of(system, N, np.zeros)
     system.expand(X, U, whole)
-    part = Expansion(*(np.empty_like(array[1:]) for array in whole))
+    part = Expansion(*(np.zeros_like(array[1:]) for array in whole))
     system.expand(X[1:], U[1:], part, 1)
     for a, b in zip(whole, part, strict=True):
         np.testing.assert_array_equal(a[1:], b)
@@ -141,6 +141,10 @@ def test_slices_know_their_knots(case):
     for t in range(N):
         np.testing.assert_array_equal(H[t], system.hessian(X[t], U[t], weight[t], t))
         assert relative_error(alone[t], H[t]) < 1e-9
+
+
+def test_no_order_reads_what_other_modes_left_in_memory(case):
+    assert_memory_does_not_matter(*case)
 
 
 def test_rollouts_follow_steps_and_policies(case, rng):
