@@ -203,8 +203,7 @@ class CompiledIterations:
         whole, blocks = self._whole.address, 0 if self._blocks is None else self._blocks.address
         self._lane = lane_of(
             worker=self._worker.address, table=address(self._table), derived=self._derived, decisions=self._decisions,
-            whole=whole, blocks=blocks, torn_whole=whole, torn_blocks=blocks, boxed=whole, boxed_blocks=blocks,
-            torn_boxed=whole, torn_boxed_blocks=blocks, trajectory=self._trajectory.address,
+            horizons=np.array(4 * [whole, blocks]), trajectory=self._trajectory.address,
             boxed_trajectory=self._in_limits.address, **limits,
             **now, **policy, **{name: at[name] for name in TRIED}, gaps=at["gaps"],
         )  # fmt: skip

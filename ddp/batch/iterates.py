@@ -4,7 +4,7 @@
 import numpy as np
 
 from ddp.adjoint import FIRM
-from ddp.batch.lanes import IDLE, NO_STEP
+from ddp.batch.lanes import IDLE, NO_STEP, horizon_at
 from ddp.batch.sweeps import attempt_of, copy, know
 from ddp.compiling.kernel import kernel
 from ddp.constraints.bounds import rooms
@@ -41,7 +41,7 @@ def is_at_limits(w, lane):
 def limit(w, lane):
     """Sweep within the limits of controls from now on: see `ddp.iterate.Iterate.limit`."""
     lane.limited, lane.followed, lane.age = 1, 0, -1
-    held = Horizon(lane.boxed).held
+    held = Horizon(horizon_at(lane, 0, 1, 0)).held
     for t in range(w.N):
         for i in range(w.nu):
             held[t, i] = 0.0

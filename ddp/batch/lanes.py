@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.compiling.kernel import inline
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, matrix, nested, real, reals
 from ddp.machine.trajectories import Eight, Lengths
@@ -139,11 +140,8 @@ class Lane(Struct):
     full_space: 0 where steps are rollouts alone; linear: whether they are full-space steps now.
     index: of the lane.   derived: where its derivatives are.   problem: its number, and ``table`` where its costs are.
     stage: see `IDLE`.   sweep: see `NOT_SWEPT`.
-    whole, blocks: addresses of `Horizon`, whose second orders are Hessians or, where the dynamics know them, blocks;
-    torn_whole, torn_blocks: the same with open gaps.   gaps (N, n), gap: these and the largest number of any.
-    boxed, boxed_blocks, torn_boxed, torn_boxed_blocks: with limits of controls, of which sweeps know once they are
-    ``limited``.
-    trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.
+    horizons (8,): see `horizon_at`.   gaps (N, n), gap: gaps and the largest number of any.   limited: whether sweeps
+    know of limits of controls.   trajectory, boxed_trajectory: addresses of a `Trajectory` of X and U.
     scaled: whether magnitude .. grain are those of the iterate.   followed, age: see `ddp.sweeps.backward.Backward`.
     slope, expected, gradient: of the sweep whose policy is searched along; found_slope: of the last sweep;
     change, steepest, failed: expected change and largest gradient of a sweep that was made with others, or
@@ -164,7 +162,7 @@ class Lane(Struct):
     decisions: Any = nested(Decisions)
     full_space: FullSpace = nested(FullSpace)
     linear: int = variable_integer()
-    whole, blocks, torn_whole, torn_blocks, boxed, boxed_blocks, torn_boxed, torn_boxed_blocks = each(8, integer)
+    horizons: NDArray[np.int64] = integers()
     trajectory, boxed_trajectory = each(2, integer)
     limited, problem, table, stage, sweep, torn = each(6, variable_integer)
     gap, cost, highest, magnitude, control_weight, damping, unit, resolution, noise, grain = each(10, variable_real)
@@ -179,3 +177,12 @@ class Lane(Struct):
     reached_X, reached_U = each(2, variable_integer)
     kept_X, kept_U, k, K, gaps, low, high = each(7, reals, constant=False)
     scratch: int = integer()
+
+
+@inline
+def horizon_at(lane, torn, limited, in_blocks):  # type: ignore[no-untyped-def]
+    """Address of a lane's `Horizon` with open gaps or none, with limits of controls or without; 0 if there is none.
+
+    in_blocks: whether its second orders are blocks, where the dynamics know them, and not Hessians.
+    """
+    return lane.horizons[4 * torn + 2 * limited + in_blocks]

@@ -42,9 +42,6 @@ from ddp.systems.system import Routines, ability
 SHARE, ALONE = 64, 1024
 """Problems that a thread takes at a time, one of several or alone: until they are done nothing can be interrupted."""
 
-BOXED = "boxed", "boxed_blocks", "torn_boxed", "torn_boxed_blocks"
-"""Fields of a `Lane`: what sweeps within limits read."""
-
 LANES = 2 * WIDTH
 """Lanes of problems that sweep together, at most, so that eight of them wait for the same."""
 
@@ -176,7 +173,7 @@ class _Memory:
             "bends": np.zeros((N if closing.address else 1, 2, n, n)),
         }  # fmt: skip
 
-    def _horizon(self, index: int, second: Array, in_blocks: bool, torn: bool) -> Horizon:
+    def _horizon(self, index: int, second: Array, in_blocks: bool, torn: bool, box: dict[str, Array]) -> Horizon:
         """Everything that a sweep of one lane reads and writes."""
         d, structure, rows = self.problem.dynamics, self.problem.structure, self.rows
         N, nu, n = self.problem.horizon, d.nu, d.n
@@ -186,51 +183,41 @@ class _Memory:
         return horizon.replace(
             separable=self.separable, in_blocks=int(in_blocks), weights=self.weights,
             contraction=self.contraction.address, context=self.contraction.context, torn=int(torn),
-            gaps=rows[10][index].reshape(N, n),
-            k=rows[8][index].reshape(N, nu), K=rows[9][index].reshape(N, nu, n),
+            gaps=rows[10][index].reshape(N, n), k=rows[8][index].reshape(N, nu), K=rows[9][index].reshape(N, nu, n),
+            limited=int(bool(box)), **box,
         )  # fmt: skip
 
     def _lane(self, index: int, numbers: Globalisation) -> Lane:
         d, structure = self.problem.dynamics, self.problem.structure
         N, nz = self.problem.horizon, d.n + d.nu
-        out, blockwise = self._of_lane(index), structure.blockwise
-        nothing, T = np.zeros(1), self.T[index]
+        out, blockwise, limited, T = self._of_lane(index), structure.blockwise, self.problem.limited, self.T[index]
+        box, each = (self._box(), np.zeros((N, nz, nz))) if limited else ({}, T)
         second = np.zeros((1, nz, nz)) if blockwise else T
-        whole, torn_whole = (self._horizon(index, second, False, torn) for torn in (False, True))
-        blocks, torn_blocks = (self._horizon(index, T, True, torn) if blockwise else None for torn in (False, True))
+        horizons = [
+            self._horizon(index, T if in_blocks else each if boxed else second, in_blocks, torn, box if boxed else {})
+            if blockwise >= in_blocks and limited >= boxed else None
+            for torn in (False, True) for boxed in (False, True) for in_blocks in (False, True)
+        ]  # fmt: skip
         X, U, tried_X, tried_U, best_X, best_U, kept_X, kept_U, k, K, gaps = (row[index] for row in self.rows)
         trajectory = Trajectory(
             N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, X=address(X), U=address(U), A=address(out.A),
             B=address(out.B), record=address(out.record), weights=address(self.weights), T=address(T), size=T[0].size,
         )  # fmt: skip
         decisions = made_like(Decisions, numbers)
-        boxed: list[Horizon | None] = [None] * len(BOXED)
-        box, each = {"low": nothing, "high": nothing}, T
-        if self.problem.limited:
-            box, each = self._box(), np.zeros((N, nz, nz))
-            boxed = [
-                self._horizon(index, second, in_blocks, torn).replace(limited=1, **box)
-                if blockwise or not in_blocks else None
-                for torn in (False, True) for second, in_blocks in ((each, False), (T, True))
-            ]  # fmt: skip
         boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)
         scratch = scratch_of(N, d.n, d.nu)
         full_space: Any = 0
         if self.solver.hands_over(self.problem) and is_small(self.problem) and d.closing().address == 0:
             full_space, owner = full_space_of(self.problem, self.solver, self.routines)
             self.owners.append(owner)
-        self.owners += [boxed, boxed_trajectory, each, scratch, whole, torn_whole, blocks, torn_blocks]
-        self.owners += [trajectory, decisions]
+        self.owners += [horizons, boxed_trajectory, each, scratch, trajectory, decisions]
         return lane_of(
             worker=self.worker.address, index=index, derived=self.derived[index if self.shares else 0],
-            decisions=decisions, full_space=full_space, whole=whole.address,
-            blocks=0 if blocks is None else blocks.address, torn_whole=torn_whole.address,
-            **dict(zip(BOXED, (0 if one is None else one.address for one in boxed), strict=True)),
-            boxed_trajectory=boxed_trajectory.address, low=box["low"].reshape(-1), high=box["high"].reshape(-1),
-            scratch=scratch.address,
-            torn_blocks=0 if torn_blocks is None else torn_blocks.address, gaps=gaps, trajectory=trajectory.address,
+            decisions=decisions, full_space=full_space,
+            horizons=np.array([0 if one is None else one.address for one in horizons]),
+            **{name: box.get(name, np.zeros(1)).reshape(-1) for name in ("low", "high")}, scratch=scratch.address,
+            trajectory=trajectory.address, boxed_trajectory=boxed_trajectory.address, gaps=gaps, k=k, K=K,
             X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U, kept_X=kept_X, kept_U=kept_U,
-            k=k, K=K,
         )  # fmt: skip
 
     def run(self, begin: int, end: int) -> None:

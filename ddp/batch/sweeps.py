@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.batch.lanes import ALONE, BY_RATIO, FAILED, OWN_RULES, SHARED, SWEEPS, Lane, Worker
+from ddp.batch.lanes import ALONE, BY_RATIO, FAILED, OWN_RULES, SHARED, SWEEPS, Lane, Worker, horizon_at
 from ddp.compiling.kernel import by_types, call_contraction, kernel, specialised
 from ddp.costs import cost_table
 from ddp.costs.bound import EXACT as EXACT_ORDER
@@ -93,20 +93,17 @@ def multiplier(w, lane, blend, costates):
 def prepare(w, lane, blend, by):
     """Make what a sweep needs, its second order contracted by that multiplier; the address of its `Horizon`."""
     kept, boxed = by > VALUE, lane.limited != 0
-    horizon, trajectory = (lane.boxed, lane.boxed_trajectory) if boxed else (lane.whole, lane.trajectory)
-    if lane.torn:
-        horizon = lane.torn_boxed if boxed else lane.torn_whole
+    horizon = horizon_at(lane, lane.torn, lane.limited, 0)
+    trajectory = lane.boxed_trajectory if boxed else lane.trajectory
     wanted = FIRST if blend == 1.0 else FIRST | GAUSS_NEWTON
     if by == NONE:
         know(w, lane, wanted)
         return horizon
-    blockwise = kept and lane.blocks != 0
+    blockwise = kept and horizon_at(lane, 0, 0, 1) != 0
     reads = not blockwise and not (kept and lane.age >= 0)
     know(w, lane, wanted | (EXACT | RECORDS if reads else EXACT))
     if blockwise:
-        horizon, trajectory = lane.torn_blocks if lane.torn else lane.blocks, lane.trajectory
-        if boxed:
-            horizon = lane.torn_boxed_blocks if lane.torn else lane.boxed_blocks
+        horizon, trajectory = horizon_at(lane, lane.torn, lane.limited, 1), lane.trajectory
     if kept and lane.age < 0:
         call_contraction(w.weigh, horizon, 1 if by == POLICY else 0, 0, 0)
         call_contraction(w.contract, w.context, trajectory, 0, 0)
