@@ -16,8 +16,9 @@ SOURCES = [path for package in (*PACKAGES, FRONT) for path in sorted((ROOT / pac
 MACHINE = {
     f"ddp.machine.{name}"
     for name in (
-        "addresses", "aligned", "carved", "coefficients", "constants", "declared", "fields", "following", "memory",
-        "number", "packing", "recycled", "rotations", "rows", "simd", "struct", "tiles", "trajectories", "written",
+        "addresses", "aligned", "bound", "carved", "coefficients", "constants", "declared", "fields", "following",
+        "memory", "number", "packing", "recycled", "rotations", "rows", "simd", "struct", "tiles", "trajectories",
+        "written",
     )
 }  # fmt: skip
 TRACING = {

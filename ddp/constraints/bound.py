@@ -12,8 +12,6 @@ knots and results behind another. It is compiled once for all constraints of the
 """
 
 from collections.abc import Callable
-from functools import cache
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.addresses import array_at, integers_at
-from ddp.machine.bound import Bound, c_function
+from ddp.machine.bound import Bound
 
 VALUES, JACOBIAN, CURVATURE = 0, 1, 2
 """The ``order`` of a C function."""
@@ -76,34 +74,30 @@ class CompiledConstraint(Bound):
         return 1 if self.diagonal else len(self.columns)
 
 
+@kernel
+def _straight(*arguments):
+    """Curvature of a constraint that has none."""
+
+
 class Kernels(NamedTuple):
-    """The kernels of a constraint; no curvature if it has none."""
+    """The kernels of a constraint."""
 
     values: Callable[..., Any]
     jacobian: Callable[..., Any]
-    curvature: Callable[..., Any] | None = None
+    curvature: Callable[..., Any] = _straight
 
 
 def bind(kernels: Kernels, *arguments: Any, columns: ArrayLike, diagonal: bool = False) -> CompiledConstraint:
     """Make the C function of a constraint, and its context. Arguments are copied where they must be."""
-    made = CompiledConstraint(_function, (kernels,), arguments)
-    return made.structured(columns, diagonal, kernels.curvature is not None)
+    made = CompiledConstraint(_evaluate, kernels._asdict(), arguments)
+    return made.structured(columns, diagonal, kernels.curvature is not _straight)
 
 
 def interpreted(nz: int) -> CompiledConstraint:
     """The structure of a constraint in Python, of which nothing is known; its address is 0."""
-    return CompiledConstraint(lambda outline: SimpleNamespace(address=0), (), ()).structured(np.arange(nz), False, True)
-
-
-@cache
-def _function(kernels: Kernels, outline: Any) -> Any:
-    """The compiled C function: `_evaluate` of these kernels and the type of their arguments."""
-    return c_function(_evaluate, outline, **kernels._replace(curvature=kernels.curvature or _straight)._asdict())
-
-
-@kernel
-def _straight(*arguments):
-    """Curvature of a constraint that has none."""
+    made = object.__new__(CompiledConstraint)
+    vars(made)["_here"] = 0, 0, ()
+    return made.structured(np.arange(nz), False, True)
 
 
 bound: Any = None
@@ -113,7 +107,7 @@ curvature: Any = None
 
 
 def _evaluate(context, block, order, unused):  # type: ignore[no-untyped-def]
-    """The C function, but for the names above: see `_function`."""
+    """The C function, but for the names above."""
     w = integers_at(block, (BLOCK,))
     M, nz, size = w[0], w[3], w[4]
     X, U = array_at(w[6], (M, w[1])), array_at(w[7], (M, w[2]))

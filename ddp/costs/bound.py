@@ -8,7 +8,6 @@ arguments behind one address, a block of `Knots` behind another. It is compiled 
 and cached as they are.
 """
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from ddp.compiling.kernel import inline
 from ddp.costs.batch import CompiledCost
 from ddp.machine.addresses import array_at, integers_at, strided_at
-from ddp.machine.bound import c_function
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
 """The ``order`` of a C function: costs alone, or with gradients and one of two Hessians."""
@@ -73,14 +71,8 @@ def bind(term: Any, *arguments: Any, noted: bool = False, separable: bool = Fals
     noted: whether the kernel takes the knots' notes (M, .) after X and U.
     separable: whether the term is `TermAbilities`: of lzz, the kernel then writes to diagonals alone.
     """
-    return CompiledCost(_function, (term, noted, separable), arguments)
-
-
-@cache
-def _function(term: Any, noted: bool, separable: bool, outline: Any) -> Any:
-    """The compiled C function: `_evaluate` of this kernel and the type of its arguments."""
-    template = _evaluate_noted if noted else _evaluate
-    return c_function(template, outline, term=term, hessians=diagonals_at if separable else matrices_at)
+    kernels = {"term": term, "hessians": diagonals_at if separable else matrices_at}
+    return CompiledCost(_evaluate_noted if noted else _evaluate, kernels, arguments)
 
 
 term: Any = None
@@ -89,7 +81,7 @@ hessians: Any = None
 
 
 def _evaluate(context, block, order, first):  # type: ignore[no-untyped-def]
-    """The C function, but for ``term``, ``bound`` and ``hessians``: see `_function`."""
+    """The C function, but for ``term``, ``bound`` and ``hessians``: see `bind`."""
     knots = knots_at(block)
     term(*bound(context), first, knots.X, knots.U, knots.scale, order, knots.l, knots.lz, hessians(block))
 

@@ -4,8 +4,8 @@ import copy
 import hashlib
 import itertools
 from array import array
-from collections.abc import Callable, Hashable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numba
@@ -21,21 +21,21 @@ from ddp.machine.written import address
 class Bound:
     """A C function of kernels, at ``address``, with its arguments bound, at ``context``.
 
-    make, key: ``make(*key, outline)`` gives the C function for arguments of an outline, see `read`.
+    template, kernels: as of `c_function`.
     arguments: numbers, arrays, structs, other bound functions, and tuples of these; copied where they must be.
 
     Pickles have the arguments alone; they are bound again where an address is asked for.
     """
 
-    def __init__(self, make: Callable[..., Any], key: tuple[Hashable, ...], arguments: tuple[Any, ...]) -> None:
-        self._make, self._key, self._arguments, self._owner = make, key, arguments, ()
+    def __init__(self, template: Callable[..., Any], kernels: dict[str, Any], arguments: tuple[Any, ...]) -> None:
+        self._template, self._kernels, self._arguments, self._owner = template, kernels, arguments, ()
         _ = self._here  # what cannot be compiled is told now
 
     @cached_property
     def _here(self) -> tuple[int, int, Any]:
         found: list[int] = []
         kept: list[Any] = []
-        function = self._make(*self._key, read(self._arguments, found, kept))
+        function = c_function(self._template, read(self._arguments, found, kept), **self._kernels)
         words = array("q", found)
         return function.address, words.buffer_info()[0], (words, kept, function)
 
@@ -64,10 +64,11 @@ class Bound:
         return {name: value for name, value in vars(self).items() if name != "_here"}
 
 
+@cache
 def c_function(template: Callable[..., Any], outline: Any, **kernels: Any) -> Any:
     """Compile a template ``(context, block, order, first)`` whose module has these kernels for some of its names.
 
-    bound: another name there, of what reads the kernels' arguments, of this outline, at ``context``.
+    outline: of arguments, see `read`; ``bound`` is another name there, of what reads them at ``context``.
     """
     kind = kind_of(outline)
     described = f"{[f'{one.__module__}.{one.__name__}' for one in kernels.values()]} {kind}"

@@ -5,14 +5,13 @@ A function takes numbers of a knot one after another: rows of two arrays, parame
 Blocks of results are rows of a template, into which ``places`` (., 2), output and position, put what is not constant.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.machine.addresses import array_at
-from ddp.machine.bound import Bound, c_function
+from ddp.machine.bound import Bound
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH, lane_of
 from ddp.machine.simd import load, store
@@ -123,12 +122,7 @@ def contract_one(context, record, weight, hessian):  # type: ignore[no-untyped-d
         H[function.places[j, 1]] = outputs[WIDTH * function.places[j, 0]]
 
 
-@cache
-def _contraction(outline: Any) -> Any:
-    return c_function(contract_one, outline, share=share)
-
-
 def contraction_of(function: Compiled, sizes: tuple[int, int], p: Array, owner: Any) -> Contraction:
     """A function of a record, parameters and a weight, as a C function; sizes: of record and weight."""
-    made = Bound(_contraction, (), (function, p, *sizes))
+    made = Bound(contract_one, {"share": share}, (function, p, *sizes))
     return Contraction(made.address, made.context, (made, owner))

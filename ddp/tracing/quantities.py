@@ -8,7 +8,7 @@ constants, so that derivatives by tangent vectors are known. chain.py puts both 
 import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cache, cached_property, wraps
+from functools import cached_property, wraps
 from inspect import signature
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ddp.compiling.kernel import call_contraction, kernel
 from ddp.errors import DDPError
 from ddp.machine.addresses import address_of_words, array_at, integers_at
-from ddp.machine.bound import Bound, c_function, read
+from ddp.machine.bound import Bound
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH
 from ddp.machine.simd import load_some, multiply_add, store_some
@@ -69,7 +69,7 @@ def bind(of: Any, *arguments: Any) -> Bound:
     J (M, size, n), or with order SECOND makes H (M, n, n), zeros before, the Hessians of ``weight @ y``, weight
     (M, size).
     """
-    return Bound(_function, (of,), arguments)
+    return Bound(_evaluate, {"quantity": of}, arguments)
 
 
 quantity: Any = None
@@ -82,26 +82,6 @@ def _evaluate(context, block, order, unused):  # type: ignore[no-untyped-def]
     M, size, n = w[0], w[2], w[3]
     a, y, weight = array_at(w[4], (M, w[1])), array_at(w[5], (M, size)), array_at(w[6], (M, size))
     quantity(*bound(context), a, order, y, weight, array_at(w[7], (M, size, n)), array_at(w[8], (M, n, n)))
-
-
-@cache
-def _function(of: Any, outline: Any) -> Any:
-    """The compiled C function: `_evaluate` of this kernel and the type of its arguments."""
-    return c_function(_evaluate, outline, quantity=of)
-
-
-def of_several(template: Callable[..., Any], found: Any, *arguments: Any) -> Any:
-    """C function ``void(contexts, blocks, order, count)`` of several quantities with arguments of these types.
-
-    template: that function, whose module has other objects for the names ``found`` and ``bound``: a kernel, and what
-    reads the arguments at a context.
-    """
-    return _function_of_several(template, found, read(arguments, [], []))
-
-
-@cache
-def _function_of_several(template: Callable[..., Any], found: Any, outline: Any) -> Any:
-    return c_function(template, outline, found=found)
 
 
 @kernel

@@ -3,7 +3,7 @@
 
 import threading
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -240,16 +240,6 @@ def contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
 _tracker = callback(_track)
 
 
-@cache
-def functions_of(outline: Any) -> dict[str, Callable[[], Any]]:
-    """Makers of the C functions of traced steps, whose contexts are of that outline."""
-    return {
-        "follow": lambda: _follow, "track": lambda: _tracker, "stray": lambda: _strayer,
-        "expand": cache(partial(c_function, expand, outline, evaluate_two=evaluate_two)),
-        "contract": cache(partial(c_function, contract, outline, evaluate=evaluate)),
-    }  # fmt: skip
-
-
 def routines_of(step: Stepping, space: Space, nu: int, N: int, first: Any, B: Any, second: Any) -> Routines:
     """The routines of N traced steps, given by their derivatives, with memory of their own.
 
@@ -259,6 +249,11 @@ def routines_of(step: Stepping, space: Space, nu: int, N: int, first: Any, B: An
     given = motion.address, step.parameters, first, B, second
     found: list[int] = []
     kept: list[Any] = []
-    functions = functions_of(read(given, found, kept))
+    outline = read(given, found, kept)
+    functions: dict[str, Callable[[], Any]] = {
+        "follow": lambda: _follow, "track": lambda: _tracker, "stray": lambda: _strayer,
+        "expand": partial(c_function, expand, outline, evaluate_two=evaluate_two),
+        "contract": partial(c_function, contract, outline, evaluate=evaluate),
+    }  # fmt: skip
     words = np.array(found, dtype=np.int64)
     return Routines(functions, words.ctypes.data, (words, kept, motion, step, space))

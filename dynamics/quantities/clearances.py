@@ -13,11 +13,12 @@ from numba import types
 
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.addresses import array_at, integers_at
+from ddp.machine.bound import c_function, read
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, hold, memory_of, numbers_between, rows_at, rows_of
 from ddp.machine.number import all_less, spread, square_root, where_less
 from ddp.machine.packing import pack, unpack
-from ddp.tracing.quantities import FIRST, SECOND, VALUES, add_hessians, of_several
+from ddp.tracing.quantities import FIRST, SECOND, VALUES, add_hessians
 from dynamics.geometry.spatial import add3, dot3, part3, scale3, sub3
 from dynamics.quantities import points
 from dynamics.quantities.frames import Branch, Pair
@@ -286,7 +287,7 @@ def _place_columns(D, columns, count, begin, both):
 
 def together(*arguments: Any) -> Any:
     """C function of several clearances with arguments of these types, see `_together`."""
-    return of_several(_together, _find, *arguments)
+    return c_function(_together, read(arguments, [], []), found=_find)
 
 
 def chain_of(ends: Pair) -> tuple[int, ...] | None:
