@@ -40,6 +40,7 @@ from ddp.sweeps.gaps import arrive
 from ddp.sweeps.horizon import UNSLOPED, Horizon, load_costs
 from ddp.sweeps.riccati import SMALLEST, block_at, is_given, load_hessian
 from ddp.sweeps.room import Room, places_of, read_room
+from ddp.sweeps.sized_sweep import always
 from ddp.systems.structure import Halves
 
 
@@ -185,8 +186,7 @@ def add_products(out, start, M, x, rows, columns):
 
 _sizes: Any = None
 _at: Any = None
-_flag: Any = None
-"""Placeholders: sizes of a room, and the places of its parts; an answer that is known."""
+"""Placeholders: sizes of a room, and the places of its parts."""
 
 
 def room_on_stack(all):  # type: ignore[no-untyped-def]
@@ -203,11 +203,6 @@ def room_on_stack(all):  # type: ignore[no-untyped-def]
 def same(value):
     """Return the value: a room is no address here, and numbers of knots are none to be made integers."""
     return value
-
-
-def answer(value):  # type: ignore[no-untyped-def]
-    """Answer as is known when the sweep is compiled."""
-    return _flag
 
 
 @inline
@@ -274,8 +269,7 @@ def eight_sweeps_of(n: int, nu: int, halved: bool, runs: int, in_blocks: bool) -
     sizes = n, nu, n + nu, n, int(halved), runs, 0  # rows of lanes need no padding
     places, length = places_of(sizes)
     room = inline(specialised(room_on_stack, f"room_of_{name}", _numbers=WIDTH * length, _sizes=sizes, _at=places))
-    yes, no = (inline(specialised(answer, word, _flag=word == "yes")) for word in ("yes", "no"))
-    blocks = yes if in_blocks else no
+    yes, blocks = (always("yes" if answer else "no", answer) for answer in (True, in_blocks))
     known = {tiled_sweep.has_second: yes, tiled_sweep.has_blocks: blocks, is_given: blocks}
     own = in_lanes(tiled_sweep.sweep, {**_IN_LANES, **known}, (block_at,))
     names = {"recursion": own, "room_in": room, "_numbers": WIDTH * length}

@@ -8,26 +8,15 @@ as long for a UR5, 1.15 for a cart-pole, 1.25 for a pendulum and 1.28 for a quad
 from functools import cache
 from typing import Any
 
-from ddp.compiling.kernel import callback, inline, specialised, variant
+from ddp.compiling.kernel import callback, specialised, variant
 from ddp.sweeps import limits
-from ddp.sweeps.sized_sweep import MOST
-
-_known: Any = None
-"""Placeholder in the function that is compiled."""
-
-
-def _known_sizes(horizon):  # type: ignore[no-untyped-def]
-    """Sizes of a `Horizon`, as they are known."""
-    return _known
+from ddp.sweeps.sized_sweep import always, are_few
 
 
 @cache
 def sizes_of(n: int, nu: int) -> dict[str, Any]:
     """The kernel ``sizes`` where n states and nu controls are few, else nothing."""
-    states, controls = MOST[False]
-    if n > states or nu > controls:
-        return {}
-    return {"sizes": inline(specialised(_known_sizes, f"sizes_of_limits_{n}_{nu}", _known=(n, nu)))}
+    return {"sizes": always(f"sizes_of_limits_{n}_{nu}", (n, nu))} if are_few(n, nu, False) else {}
 
 
 @cache

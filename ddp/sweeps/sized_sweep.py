@@ -25,9 +25,13 @@ _known: Any = None
 """Placeholder in the functions that are compiled."""
 
 
-def known_sizes(address):  # type: ignore[no-untyped-def]
-    """Give the sizes of a ``Room``, as they are known."""
+def _answer(unused):  # type: ignore[no-untyped-def]
     return _known
+
+
+def always(name: str, known: Any) -> Any:
+    """Make a kernel that answers to any argument with what is known when it is compiled."""
+    return inline(specialised(_answer, name, _known=known))
 
 
 def _known_steps(z, memory):  # type: ignore[no-untyped-def]
@@ -36,7 +40,8 @@ def _known_steps(z, memory):  # type: ignore[no-untyped-def]
     return n, nu, halved != 0, runs, stack(STATES), stack(STATES), stack(CONTROLS)
 
 
-def _are_few(n: int, nu: int, halved: bool) -> bool:
+def are_few(n: int, nu: int, halved: bool) -> bool:
+    """Whether states and controls are no more than `MOST`."""
     states, controls = MOST[halved]
     return n <= states and nu <= controls
 
@@ -44,10 +49,10 @@ def _are_few(n: int, nu: int, halved: bool) -> bool:
 @cache
 def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     """`tiled_sweep.sweep`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
-    if not _are_few(n, nu, halved):
+    if not are_few(n, nu, halved):
         return sweep
     name = f"sweep_{n}_{nu}_{int(halved)}_{runs}"
-    sizes = inline(specialised(known_sizes, f"sizes_of_{name}", _known=sizes_of(n, nu, halved, runs)))
+    sizes = always(f"sizes_of_{name}", sizes_of(n, nu, halved, runs))
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
     crossing = variant(cross_gap.py_func, f"cross_gap_of_{name}", whole=True, read_room=room)
     crossing.is_apart, crossing.returns = True, cross_gap.returns
@@ -57,7 +62,7 @@ def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
 @cache
 def weigh_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     """The C function `gaps.weigh`, compiled for n states and nu controls where they are few."""
-    if not _are_few(n, nu, halved):
+    if not are_few(n, nu, halved):
         return callback(weigh)
     name = f"weigh_{n}_{nu}_{int(halved)}_{runs}"
     known = inline(specialised(_known_steps, f"steps_of_{name}", _known=(n, nu, int(halved), runs)))
