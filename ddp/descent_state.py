@@ -44,6 +44,7 @@ def resume(descent: Descent, state: Sequence[Array]) -> None:
     if recalled:
         i.motion, i.bound = None, np.inf
     i.arrive(X, U, gaps)
+    i.known = 0
     if known:
         i.know(known)
     for name, number in zip(NUMBERS, numbers.tolist(), strict=True):

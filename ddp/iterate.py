@@ -8,7 +8,7 @@ from ddp.compiling.portable import portable
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.bounds import measure_room, touches
 from ddp.costs import faults
-from ddp.costs.cost_table import NO_NOTES
+from ddp.costs.cost_table import NO_NOTES, sum_of
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, broken_rows, lacking
 from ddp.errors import DDPError, UndefinedCostError
@@ -84,12 +84,12 @@ class Iterate:
         self.magnitude = self.control_weight = self.damping = self.unit = float("nan")
         self.resolution = self.noise = self.grain = float("nan")
         self.highest, self.settled = -np.inf, 0
-        self.X, self.U, self.gaps, notes, self.start, self.motion = begun(problem, guess)
+        self.X, self.U, self.gaps, notes, self.start, self.motion, noted = begun(problem, guess)
         self.gap, self.bound = float(np.abs(self.gaps).max()), np.inf
         self.evaluate(notes)
         if self.motion is not None and not self.constrained:
             with suppress(DDPError):  # of a term that is not defined there
-                cost = problem.total(*self.motion)
+                cost = problem.total(*self.motion, noted)
                 self.bound = cost if np.isfinite(cost) else np.inf
         if problem.limited and touches(self.U, problem.lower, problem.upper):
             self.limit()
@@ -112,14 +112,28 @@ class Iterate:
             undefined = ability(self.problem.dynamics, "undefined")
             why = "" if undefined is None else f" ({undefined(self.X[knot], knot)})"
             self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}{why}"
-        elif not np.isfinite(cost := self.problem.total(self.X, self.U, notes)):
+        elif not np.isfinite(cost := self._price(notes)):
+            self.known = 0
             fault = faults.fault(self.problem.objective, self.X, self.U, 0) or "the total cost is not finite"
             if not np.isinf(self.problem.values(self.X, self.U)).any():
                 raise UndefinedCostError(fault)
             self.obstacle = f"the guess has no finite cost: {fault}"
         else:
-            self.cost = cost
-            self.highest = cost
+            self.cost = self.highest = cost
+            if self.known:
+                self._scale()
+
+    def _price(self, notes: Array) -> float:
+        """The total cost, with its rollout's notes; where terms read such and there are none, from first derivatives.
+
+        The first sweep asks for these anyway, and the terms would make some of their own. Multipliers forget them.
+        """
+        objective = self.problem.objective
+        if len(notes) or not objective.noted or objective.lagrangian is not None:
+            return self.problem.total(self.X, self.U, notes)
+        made, self.known = lacking(0, FIRST | GAUSS_NEWTON, self.curved)
+        self.work.make(self.X, self.U, made)
+        return float(sum_of(self.work.derivatives.l))
 
     def _place(self, X: Array, U: Array, gaps: Array) -> None:
         self.X, self.U = X, U

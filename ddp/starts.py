@@ -34,7 +34,7 @@ one is cheaper by then."""
 class Beginning(NamedTuple):
     """First trajectory of a solve: X (N+1, nx), U (N, nu), gaps (N, n), notes of its rollout, start: in words.
 
-    motion: X, U that follow from the guess where other states are imposed, if they are finite.
+    motion: X, U that follow from the guess where other states are imposed, if they are finite.   noted: its notes.
     """
 
     X: Array
@@ -43,6 +43,7 @@ class Beginning(NamedTuple):
     notes: Array
     start: str
     motion: tuple[Array, Array] | None = None
+    noted: Array = NO_NOTES
 
 
 def start_policy(problem: Problem, guess: Start) -> Guess:
@@ -72,7 +73,7 @@ def begun(problem: Problem, guess: Guess) -> Beginning:
     U = held if guess.imposed or guess.alone else U
     Xs, Us, notes = problem.track(guess.X, U, np.zeros(U.shape), guess.K, FULL, closed)
     X, rolled, noted = Xs[0], Us[0], notes[0] if len(notes) else notes
-    instead = "" if guess.imposed else _no_motion(problem, guess, held, X, rolled)
+    instead = "" if guess.imposed else _no_motion(problem, guess, held, X, rolled, noted)
     start = "the states given" if guess.imposed else instead or "states that follow from the controls"
     if not guess.imposed and not instead:
         return Beginning(X, rolled, closed, noted, start)
@@ -84,11 +85,11 @@ def begun(problem: Problem, guess: Guess) -> Beginning:
         return Beginning(X, rolled, closed, noted, start)  # there is no motion from x0 either: where it ends is told
     if np.isfinite(X).all() and np.abs(d.difference(guess.X, X)).max() < CLOSED:
         return Beginning(X, held, closed, NO_NOTES, start)
-    return Beginning(guess.X, held, gaps, NO_NOTES, start, (X, rolled) if np.isfinite(X).all() else None)
+    return Beginning(guess.X, held, gaps, NO_NOTES, start, (X, rolled) if np.isfinite(X).all() else None, noted)
 
 
-def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array) -> str:
-    """Why X and U that follow from a guess are no motion worth following; empty if they are.
+def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array, noted: Array) -> str:
+    """Why X and U that follow from a guess, with these notes, are no motion worth following; empty if they are.
 
     held: the controls of the guess within their limits.
     """
@@ -97,7 +98,7 @@ def _no_motion(problem: Problem, guess: Guess, held: Array, X: Array, U: Array) 
         beyond, before = problem.violation(X, U), problem.violation(guess.X, held)
         if beyond < before:
             return ""
-    rolled, stayed = np.inf if diverges else problem.total(X, U), problem.total(guess.X, held)
+    rolled, stayed = np.inf if diverges else problem.total(X, U, noted), problem.total(guess.X, held)
     if guess.alone and rolled >= stayed and beyond > WORSE * max(before, CLOSED) and problem.rows.equal.any():
         return f"states that stay at x0, {before:.3g} from what constraints ask for: those that follow are {beyond:.3g}"
     # Costs may not be defined where a policy leads astray; of controls alone that is told, unless they diverge.

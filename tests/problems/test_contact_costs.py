@@ -14,6 +14,9 @@ from ddp import differences
 from ddp.costs.batch import BatchTerm
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError
+from ddp.guesses import Guess
+from ddp.iterate import Iterate
+from ddp.parallel.workers import differentiator
 from ddp.problem import Problem
 from ddp.systems.system import Expansion
 from dynamics.contacts.contact import Contact
@@ -219,6 +222,27 @@ def test_running_costs_read_forces_as_those_of_the_whole_stretch_do():
     X = system.rollout(x0, U)
     np.testing.assert_array_equal(running.values(X, running.padded(U)), during.values(X, during.padded(U)))
     assert running.values(X, running.padded(U)).any()
+
+
+def test_guesses_cost_what_derivatives_record_of_their_forces(rng, monkeypatch):
+    robot = load("anymal")
+    feet = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0)) for leg in ("LF", "LH", "RF", "RH")]
+    system = PhasedDynamics(robot, 0.01, Phase(feet, 5))
+    term, x0 = friction_cone(system, feet, 0.3, 1e-3, least=200.0), np.append(robot.q0, np.zeros(robot.nv))
+    problem = Problem(system, [term], [], x0, 5)
+    X, U = np.tile(x0, (6, 1)), rng.normal(size=(5, system.nu))
+    X[1:, -robot.nv :] += rng.normal(size=(5, robot.nv))
+    guess, truth = Guess(X, U, np.zeros((5, system.nu, system.n)), imposed=True), problem.total(X, U)
+    moved = system.rollout(x0, U)
+    bound = problem.total(moved, U)
+    monkeypatch.setattr(ForceLimits, "values", None)  # which would differentiate the dynamics once more
+    with differentiator(problem, 1) as work:
+        iterate = Iterate(problem, work, guess)
+        assert iterate.cost == pytest.approx(truth, rel=1e-12)
+        assert iterate.bound == pytest.approx(bound, rel=1e-12)
+        known = iterate.known
+        iterate.sweep(0.0, 1.0)
+        assert iterate.known == known
 
 
 def test_impulses_that_the_dynamics_have_found_are_what_costs_find_themselves(rng):
