@@ -11,8 +11,8 @@ mass times the Jacobian of the centre of mass c. About c the angular part of h i
 the variations of c. Potential energy is -gravity·(mass c), zero at the origin. Rotors have energy, but no momentum, as
 in Pinocchio.
 
-A quantity is a kernel ``(tree, base, at_center, order, ws, x, J, H)`` of one sample, of any number, after
-``composites`` of (q, v) in x. It writes x.y, J (size, n) or H (n, n), as the order of `ddp.tracing.quantities` asks.
+A quantity is a kernel ``(tree, base, at_center, order, ws, x, J, H)`` of one sample (q, v) in x, of any number. It
+writes x.y, J (size, n) or H (n, n), as the order of `ddp.tracing.quantities` asks.
 """
 
 from typing import Any
@@ -27,13 +27,28 @@ from ddp.machine.memory import as_matrix, as_vector, columns_from, hold, memory_
 from ddp.machine.number import WIDTH
 from ddp.machine.packing import pack, unpack
 from ddp.tracing.quantities import FIRST, SECOND, VALUES
-from dynamics.geometry.spatial import add3, angular, cross3, dot3, join, linear, mass_moment, part6, scale3, sub3
+from dynamics.geometry.spatial import (
+    add3,
+    add6,
+    angular,
+    cross3,
+    dot3,
+    join,
+    linear,
+    mass_moment,
+    part3,
+    part6,
+    rotate,
+    scale3,
+    sub3,
+)
 from dynamics.rigid_bodies.batch import contracted
 from dynamics.rigid_bodies.inverse import inverse_dynamics_derivatives, mass_matrix
-from dynamics.rigid_bodies.kinematics import Workspace, clear, composites
+from dynamics.rigid_bodies.kinematics import Workspace, clear, composites, place_bodies
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import HybridTree, Tree, on_free_base
 from dynamics.rods import hybrid_trees
+from dynamics.rods.memory import by_rods
 
 POINTS = {"center-of-mass": 1, "origin": 0}
 """Points that angular momentum may be about."""
@@ -73,6 +88,12 @@ def begin(base, order, x):
 
 
 @kernel
+def whole_motion(base, ws, x):
+    """Move all bodies as x tells, and sum what they feel."""
+    composites(base, x.q, x.v, x.a, as_matrix(x.v, 0, 6), ws)
+
+
+@kernel
 def curve(base, weight, share, ws, x):
     """The Hessian of weight·h + share T, weight (6,): of the first ∂²/∂q∂v in qa; of both ∂²/∂q² in qq."""
     for i in range(6):
@@ -98,10 +119,60 @@ def add_center_curvature(base, force, ws, x, H):
     add_symmetric(1.0, x.qa, base.nv - 6, H)
 
 
+def find_center(tree, base, order, ws, x, J, H):
+    """c [m], and its Jacobian or the Hessian of weight·c, as the order asks."""
+
+
 @kernel
-def center(tree, base, at_center, order, ws, x, J, H):
-    """c [m]; its Hessian from ∂τ/∂q, for τ = D (weight·mass c) where the base accelerates by ``weight`` alone."""
-    nv, per_mass = tree.nv, 1.0 / ws.Ic[0, 0]
+def _center_of_bodies(tree, base, order, ws, x, J, H):
+    """Find c of rigid bodies, without their dynamics: e = Σ m c of all that a degree of freedom k carries moves it,
+
+    M D_k c = m s_k + s_ka × e,   D_j D_k c = s_ja × D_k c,   j before k, and in one joint the symmetric part of it.
+    Inverse dynamics takes three times as long to find that.
+    """
+    zero = 0.0 * x.q[7]
+    total = (zero, zero, zero, zero, zero, zero)
+    place_bodies(tree, x.q[7:], False, ws)
+    for b in range(tree.nb):
+        I = tree.inertia[b]
+        e = add3(rotate(ws.R[b], mass_moment(I)), scale3(I[0], ws.p[b]))
+        ws.f[b] = (I[0] + zero, e[0], e[1], e[2], zero, zero)
+    for b in range(tree.nb - 1, -1, -1):
+        if tree.parent[b] >= 0:
+            ws.f[tree.parent[b]] = add6(ws.f[tree.parent[b]], ws.f[b])
+        else:
+            total = add6(total, ws.f[b])
+    per_mass = 1.0 / total[0]
+    for k in range(3):
+        x.y[k] = per_mass * total[1 + k]
+    for i in range(tree.nv if order != VALUES else 0):
+        s, carried = ws.s[i], ws.f[tree.body[i]]
+        moved = add3(scale3(carried[0], linear(s)), cross3(angular(s), mass_moment(carried)))
+        if order == SECOND:
+            ws.Y[i] = join(scale3(per_mass, moved), cross3(part3(x.weight, 0), angular(s)))
+        for k in range(3 if order == FIRST else 0):
+            J[k, i] = per_mass * moved[k]
+    if order == SECOND:
+        clear(as_vector(H), tree.nv * tree.nv)
+        for i in range(tree.nv):
+            b, own = tree.body[i], ws.Y[i]
+            j = tree.iv[b] + tree.nj[b] - 1
+            while j >= 0:
+                h = dot3(angular(ws.Y[j]), linear(own))
+                if tree.body[j] == b:
+                    h = 0.5 * (h + dot3(angular(own), linear(ws.Y[j])))
+                H[i, j] = H[j, i] = h
+                j = tree.previous[j]
+
+
+@kernel
+def _center_with_rods(tree, base, order, ws, x, J, H):
+    """Find c from inverse dynamics: its Hessian from ∂τ/∂q, for τ = D (weight·mass c) where the base accelerates."""
+    nv = tree.nv
+    for k in range(3 if order == SECOND else 0):
+        x.a[k] = x.weight[k]
+    whole_motion(base, ws, x)
+    per_mass = 1.0 / ws.Ic[0, 0]
     if order != VALUES:
         mass_matrix(base, ws, x.M)
     if order == SECOND:
@@ -116,12 +187,39 @@ def center(tree, base, at_center, order, ws, x, J, H):
                 J[k, i] = per_mass * x.M[k, 6 + i]
 
 
+by_rods(find_center, _center_of_bodies, _center_with_rods)
+
+
+def takes_dynamics(tree, moving):
+    """Whether a quantity, ``moving`` if it depends on v, is found from inverse dynamics."""
+
+
+@inline
+def _if_moving(tree, moving):
+    return moving != 0
+
+
+@inline
+def _always(tree, moving):
+    return True
+
+
+by_rods(takes_dynamics, _if_moving, _always)
+
+
+@kernel
+def center(tree, base, at_center, order, ws, x, J, H):
+    """c [m]."""
+    find_center(tree, base, order, ws, x, J, H)
+
+
 @kernel
 def energy(tree, base, at_center, order, ws, x, J, H):
     """T + U [J]."""
     nv, v, w = tree.nv, x.a[6:], x.weight[0]
     zero = 0.0 * v[0]
     falling = (zero - tree.gravity[0], zero - tree.gravity[1], zero - tree.gravity[2])
+    whole_motion(base, ws, x)
     mass_matrix(base, ws, x.M)
     if order != VALUES:
         inverse_dynamics_derivatives(base, ws, x.by_q, x.by_v)
@@ -153,6 +251,7 @@ def energy(tree, base, at_center, order, ws, x, J, H):
 @kernel
 def momentum(tree, base, at_center, order, ws, x, J, H):
     """h about the world's origin, or with the angular part about c."""
+    whole_motion(base, ws, x)
     nv, I, h = tree.nv, ws.Ic[0], ws.f[0]
     per_mass = 1.0 / I[0]
     c = scale3(per_mass, mass_moment(I))
@@ -220,16 +319,14 @@ def _of_all(tree, base, at_center, moving, a, order, y, weight, J, H):  # type: 
     x = Whole(ws.end, base)
     size, n = y.shape[1], H.shape[2] if order == SECOND else J.shape[2]
     jacobian, hessian = as_matrix(x.J, size, n), as_matrix(as_vector(x.H), n, n)
-    begin(base, order, x)
+    if takes_dynamics(tree, moving):
+        begin(base, order, x)
     for t in range(0, a.shape[0], WIDTH):
         pack(rows_of(a), t, x.q[7:], tree.nq)
         if moving:
             pack(columns_from(rows_of(a), tree.nq), t, x.a[6:], tree.nv)
         if order == SECOND:
             pack(rows_of(weight), t, x.weight, size)
-            for k in range(0 if moving else 3):
-                x.a[k] = x.weight[k]
-        composites(base, x.q, x.v, x.a, as_matrix(x.v, 0, 6), ws)
         quantity(tree, base, at_center, order, ws, x, jacobian, hessian)
         if order == SECOND:
             unpack(as_vector(x.H), n * n, rows_of(H), t)
