@@ -11,11 +11,14 @@ where the last one predicts that it ends.
 
 Most costs per second fall with time: motion is cheapest where it is over at once. So the total time stays what it is,
 unless time is given a price.
+
+Of a motion in continuous time the whole time is found with it in one solve, see free_time.py; that of a robot without
+contacts is one phase.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,12 +39,18 @@ from ddp.errors import (
 )
 from ddp.guesses import Start
 from ddp.options import DDP
+from ddp.places import replaced
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Record
 from ddp.solver import solve
+from dynamics.phases.phase import Phase
+from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.steps.continuous_dynamics import ContinuousDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
+from problems.free_time import solve_free_time
 from problems.sensitivity import gradient, phased, sensitivity, with_durations
 
 CAUTION, GROW, SHRINK = 0.3, 2.0, 0.25
@@ -60,7 +69,7 @@ class FreeDurations:
     """Which durations are free, and how they are found.
 
     lower, upper [s]: of each phase (P,), or one number for all; where both are the same the duration is given. Default:
-    half and twice what it is in the problem.
+    half and twice what it is in the problem, of a motion without phases a tenth and ten times.
     total [s]: of all phases; default what it is in the problem, but free where a price is given.
     price [1/s]: of time, which is added to the cost; 0: time costs nothing but what running costs say.
     tolerance: convergence is where |T_p ∂cost/∂T_p| is less than this share of the cost, for every duration T_p.
@@ -136,8 +145,12 @@ def solve_durations(
     throw: bool = True,
     workers: int | str = 1,
 ) -> TimedSolution:
-    """The best durations of the phases of a problem of `PhasedDynamics`, and the motion.
+    """The best durations of the phases of a problem of `PhasedDynamics`, or of all of a motion, and the motion.
 
+    Where there are no phases, of `ContinuousDynamics` with explicit steps and `RobotDynamics` with semi-implicit ones,
+    the duration is that of all N steps, the one in the problem is where the search begins, and a price of time is
+    needed: 1 for the least time, 0 where running costs say what a second costs. The solution is of a problem with such
+    a step ``dt``, and so in seconds.
     solver (default: to a tolerance of 1e-11), workers: of every solve, guess: of the first, as in `ddp.solve`.
     callback: called with the `Record` of every iteration of every solve.
     throw: raise SolveError, with the ``.solution`` found so far, if it does not converge.
@@ -146,9 +159,18 @@ def solve_durations(
     Raises ProblemError for bounds that exclude one another, or the total.
     """
     start, free = Stopwatch(), FreeDurations() if free is None else free
-    solver = DDP(1e-11) if solver is None else solver
     instance("free", free, FreeDurations, "FreeDurations(...)")
     flag("throw", throw)
+    if isinstance(problem, Problem) and isinstance(problem.dynamics, (ContinuousDynamics, RobotDynamics)):
+        free = _of_all(problem, free)
+        if isinstance(problem.dynamics, ContinuousDynamics):
+            solver = DDP() if solver is None else solver
+            timed = _with_free_time(problem, free, solver, guess, callback, workers, start)
+            if throw and not timed.converged:
+                raise SolveError(timed.status, timed.solution)
+            return timed
+        problem = in_a_phase(problem)
+    solver = DDP(1e-11) if solver is None else solver
     search = _Search(problem, free, solver, callback, workers)
     best, converged, status = search.run(guess)
     free_ones = search.upper - search.lower > SLACK
@@ -159,6 +181,49 @@ def solve_durations(
         raise SolveError(status, best.solution)
     found = best.solution, best.T, best.gradient, best.time_value, best.cost
     return TimedSolution(*found, converged, status, start.seconds, tuple(search.history), start.setup_seconds)
+
+
+def _of_all(problem: Problem, free: FreeDurations) -> FreeDurations:
+    """Bounds and price of the duration of a motion without phases; ProblemError where no price is given."""
+    if free.price is None or free.total is not None:
+        wrong = "got none" if free.price is None else f"got total={free.total:g}: bounds, lower and upper, give a time"
+        raise ProblemError(
+            f"price: expected that of a second where all of a motion's time is free (1 for the least time, 0 where"
+            f" running costs have one), and no total, {wrong}"
+        )
+    T = problem.horizon * problem.dynamics.dt
+    return replace(
+        free, lower=0.1 * T if free.lower is None else free.lower, upper=10.0 * T if free.upper is None else free.upper
+    )
+
+
+def _with_free_time(
+    problem: Problem, free: FreeDurations, solver: DDP, guess: Start, callback: Callable[[Record], None] | None,
+    workers: int | str, start: Stopwatch,
+) -> TimedSolution:  # fmt: skip
+    """The best motion in continuous time, and how long it lasts."""
+    usual = np.array([problem.horizon * problem.dynamics.dt])
+    (least,), (most,) = (_bounds(name, getattr(free, name), usual, usual) for name in ("lower", "upper"))
+    checks.ordered(np.array([least]), np.array([most]), unit=" s")
+    price = free.price or 0.0
+    solution, T, slope = solve_free_time(problem, least, most, price, solver, guess, callback, workers)
+    status, cost = str(solution.status), solution.cost + price * T
+    bounded = not least + SLACK < T < most - SLACK
+    if bounded and most - least > SLACK:
+        status += ", 1 of 1 durations at a bound"
+    share = 0.0 if bounded else abs(T * slope) / max(abs(cost), 1e-12)
+    trial = Trial(np.array([T]), cost, share, solution.iterations, solution.seconds, solution.converged)
+    told = np.array([T]), np.array([slope]), 0.0, cost, solution.converged, status, start.seconds, (trial,)
+    return TimedSolution(solution, *told, start.setup_seconds)
+
+
+def in_a_phase(problem: Problem) -> Problem:
+    """The problem of a robot's motion as one of a single phase without contacts."""
+    own: Any = problem.dynamics
+    if own.integrator != "semi-implicit-euler" or own.robot.is_hybrid:
+        raise ProblemError(f"dynamics: expected semi-implicit steps of rigid bodies, got {own!r}")
+    given = own.actuation, own.damping, own.springs, own.control_limits
+    return replaced(problem, lambda thing: thing, PhasedDynamics(own.robot, own.dt, Phase([], problem.horizon), *given))
 
 
 def free_durations(problem: Problem, within: str, price: float | None) -> FreeDurations:

@@ -120,7 +120,7 @@ def _check(thing: Any, kind: Any, system: Any) -> None:
     instance("system", system, Augmented, "an Augmented")
 
 
-def _by_knots(
+def by_knots(
     entries: Sequence[Entry], problem: Problem, later: int = 0
 ) -> tuple[dict[range, list[Any]], dict[int, list[Any]], list[Any]]:
     """Terms of stretches, of single knots and of the end, so many knots later."""
@@ -136,7 +136,9 @@ def _by_knots(
     return during, at, terminal
 
 
-def _hold(held: dict[Any, list[Any]], problem: Problem, later: int, made: Callable[[Constraint], Any]) -> list[Any]:
+def held_by_knots(
+    held: dict[Any, list[Any]], problem: Problem, later: int, made: Callable[[Constraint], Any]
+) -> list[Any]:
     """Add what is made of a problem's constraints by their knots, so many later; returns those of the end."""
     N, at_end, weights = problem.horizon, list[Any](), weights_of(problem.dynamics, problem.horizon)
     for placed in problem.placed:
@@ -166,33 +168,33 @@ class SomeRows:
     """Some rows, told by flags (size,), of a constraint: those that no control enters, at the end of the horizon."""
 
     constraint: Constraint
-    _rows: NDArray[np.bool_]
+    rows: NDArray[np.bool_]
     lifts: ClassVar[str] = "constraint"
 
     @property
     def lower(self) -> Array:
-        return np.asarray(self.constraint.lower)[self._rows]
+        return np.asarray(self.constraint.lower)[self.rows]
 
     @property
     def upper(self) -> Array:
-        return np.asarray(self.constraint.upper)[self._rows]
+        return np.asarray(self.constraint.upper)[self.rows]
 
     @property
     def row_names(self) -> Sequence[str]:
-        return [name for name, some in zip(ability(self.constraint, "row_names"), self._rows, strict=False) if some]
+        return [name for name, some in zip(ability(self.constraint, "row_names"), self.rows, strict=False) if some]
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, some)."""
-        return self.constraint.values(X, U)[:, self._rows]
+        return self.constraint.values(X, U)[:, self.rows]
 
     def jacobian(self, X: Array, U: Array) -> Array:
         """``∂c/∂z`` (M, some, nz)."""
-        return self.constraint.jacobian(X, U)[:, self._rows]
+        return self.constraint.jacobian(X, U)[:, self.rows]
 
     def curvature(self, X: Array, U: Array, weight: Array) -> Array:
         """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz)."""
-        whole = np.zeros((len(X), len(self._rows)))
-        whole[:, self._rows] = weight
+        whole = np.zeros((len(X), len(self.rows)))
+        whole[:, self.rows] = weight
         return self.constraint.curvature(X, U, whole)
 
 
@@ -215,10 +217,10 @@ def lifted(
     tell(_left_out(problem, system))
     left = {id(one) for one in without}
     entries = [entry for entry in problem.objective.entries if id(entry.term) not in left]
-    during, at, at_end = _by_knots([entry._replace(term=LiftedTerm(entry.term, system)) for entry in entries], problem)
+    during, at, at_end = by_knots([entry._replace(term=LiftedTerm(entry.term, system)) for entry in entries], problem)
     whole = during.pop(range(problem.horizon), [])
     held: dict[Any, list[Any]] = {}
-    held_at_end = _hold(held, problem, 0, lambda constraint: LiftedConstraint(constraint, system))
+    held_at_end = held_by_knots(held, problem, 0, lambda constraint: LiftedConstraint(constraint, system))
     x0 = np.concatenate([problem.x0, as_array("s0", s0, (system.ns,))])
     return Problem(
         dynamics=system, running=[*whole, *running], during=during, at=at, terminal=[*at_end, *terminal], x0=x0,
@@ -249,13 +251,13 @@ def free_start(
     instance("problem", problem, Problem)
     system = FreeStart(problem.dynamics, directions)
     k, N = system.before, problem.horizon
-    during, at, terminal = _by_knots(problem.objective.entries, problem, k)
+    during, at, terminal = by_knots(problem.objective.entries, problem, k)
     if first := items("start", start, "terms"):
         at[k] = [*first, *at.get(k, [])]
     for knot in np.flatnonzero(system.idle.any(axis=1)).tolist():
         at.setdefault(knot, []).append(ControlCost(np.zeros(system.nu), system.idle[knot].astype(float)))
     held: dict[Any, list[Any]] = {}
-    at_end = _hold(held, problem, k, lambda constraint: constraint)
+    at_end = held_by_knots(held, problem, k, lambda constraint: constraint)
     at_end = [*at_end, *items("terminal_constraints", terminal_constraints, "constraints")]
     sides = (-np.inf, problem.lower), (np.inf, problem.upper)
     limits = [np.vstack([np.full((k, system.nu), side), own]) for side, own in sides]

@@ -1,0 +1,247 @@
+"""Free time of a motion that is given in continuous time: T, all of it, is found with the motion.
+
+T is a state that never changes, and that a control of a knot before the first one sets (`problems.free_start`), within
+bounds. All N steps take T / N, so that with ℓ what costs by the second, T0 the time in the problem and dt its step
+
+    x' = x ⊕ step(x, u; T / N),      cost of a knot   dt (T / T0) ℓ(x, u),      derivatives exact to second order.
+
+The solution is handed back as one of the problem itself in steps of T / N seconds: its plots, files, pages and policies
+are in seconds.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddp.adjoint import costates
+from ddp.costs.batch import BatchTerm, ability, inside
+from ddp.errors import ProblemError
+from ddp.guesses import Followed, Start, as_guess
+from ddp.options import DDP
+from ddp.places import replaced
+from ddp.problem import Problem
+from ddp.protocols import Array, Constraint
+from ddp.solutions.explanation import misses_of
+from ddp.solutions.solution import Solution
+from ddp.solutions.status import Record
+from ddp.solver import solve
+from ddp.systems.system import System
+from ddp.tracing.groups import Euclidean
+from ddp.tracing.spaces import Space, as_space
+from dynamics.steps.continuous_dynamics import INTEGRATORS, ContinuousDynamics
+from dynamics.steps.function_dynamics import FunctionDynamics
+from problems.lifted import SomeRows, by_knots, free_start, held_by_knots
+
+Indices = NDArray[np.int64]
+
+
+class Places:
+    """Places among the numbers of (x, T) and u: a system's own, without T."""
+
+    def __init__(self, system: System) -> None:
+        self.nx, self.n, nz = system.nx, system.n, system.n + system.nu
+        self.own: Indices = np.delete(np.arange(nz + 1), self.n)
+
+    def states(self, X: Array) -> Array:
+        """States (M, nx) of the system."""
+        return np.ascontiguousarray(X[:, : self.nx])
+
+
+@dataclass(frozen=True, eq=False)
+class TimedTerm:
+    """A cost term of x and u as one of states (x, T) and u.
+
+    usual [s]: of what costs by the second, the T in which it is multiplied by one; None: it does not depend on T.
+    """
+
+    term: BatchTerm
+    places: Places
+    usual: float | None
+    lifts: ClassVar[str] = "term"
+
+    @property
+    def thread_safe(self) -> bool:
+        return bool(ability(self.term, "thread_safe"))
+
+    @property
+    def knots(self) -> int | None:
+        return ability(self.term, "knots")  # type: ignore[no-any-return]
+
+    def part(self, start: int, stop: int) -> "TimedTerm":
+        """Part for its knots start .. stop-1."""
+        return replace(self, term=ability(self.term, "part")(start, stop))
+
+    def missed(self, x: Array) -> Iterator[str]:
+        """Distances of a state (x, T) from the term's target, in words, if it has one."""
+        return misses_of([self.term], x[: self.places.nx])
+
+    def _share(self, X: Array) -> Array:
+        return np.ones(len(X)) if self.usual is None else X[:, self.places.nx] / self.usual
+
+    def values(self, X: Array, U: Array) -> Array:
+        """The costs (M,) of states (x, T) and controls."""
+        return self._share(X) * self.term.values(self.places.states(X), U)
+
+    def expand(self, X: Array, U: Array, weight: float, exact: bool, l: Array, lz: Array, lzz: Array) -> None:
+        """Add weight times value, gradient and Hessian."""
+        M, own, t = len(X), self.places.own, self.places.n
+        value, slope, bend = np.zeros(M), np.zeros((M, len(own))), np.zeros((M, len(own), len(own)))
+        self.term.expand(self.places.states(X), np.ascontiguousarray(U), weight, exact, value, slope, bend)
+        share = self._share(X)
+        l += share * value
+        lz[:, own] += share[:, None] * slope
+        lzz[:, own[:, None], own] += share[:, None, None] * bend
+        if self.usual is not None:
+            lz[:, t] += value / self.usual
+            if exact:
+                lzz[:, own, t] += slope / self.usual
+                lzz[:, t, own] += slope / self.usual
+
+
+@dataclass(frozen=True, eq=False)
+class TimedConstraint:
+    """A constraint of x and u as one of states (x, T) and u."""
+
+    constraint: Constraint
+    places: Places
+    lifts: ClassVar[str] = "constraint"
+
+    @property
+    def lower(self) -> Array:
+        return self.constraint.lower
+
+    @property
+    def upper(self) -> Array:
+        return self.constraint.upper
+
+    @property
+    def row_names(self) -> Sequence[str]:
+        return ability(self.constraint, "row_names")  # type: ignore[no-any-return]
+
+    def values(self, X: Array, U: Array) -> Array:
+        """c (M, size)."""
+        return self.constraint.values(self.places.states(X), U)
+
+    def jacobian(self, X: Array, U: Array) -> Array:
+        """``∂c/∂z`` (M, size, nz)."""
+        J = self.constraint.jacobian(self.places.states(X), U)
+        out = np.zeros((*J.shape[:2], J.shape[2] + 1))
+        out[..., self.places.own] = J
+        return out
+
+    def curvature(self, X: Array, U: Array, weight: Array) -> Array:
+        """``Σ_i weight_i ∂²c_i/∂z²`` (M, nz, nz)."""
+        C, own = self.constraint.curvature(self.places.states(X), U, weight), self.places.own
+        out = np.zeros((len(C), len(own) + 1, len(own) + 1))
+        out[:, own[:, None], own] = C
+        return out
+
+
+def timed_steps(system: ContinuousDynamics, horizon: int) -> FunctionDynamics:
+    """The system of states (x, T), in steps of T / horizon."""
+    nx, substeps, space = system.nx, system.substeps, as_space(system.state, system.nx)
+    if system.integrator not in INTEGRATORS or system.derivatives != "traced":
+        raise ProblemError(
+            "dynamics: expected explicit steps with traced derivatives, whose time can be free, got"
+            f" integrator={system.integrator!r}, derivatives={system.derivatives!r}"
+        )
+
+    def step(z: Any, u: Any, *p: Any) -> Any:
+        x, T = z[:nx].copy(), z[nx:]
+        one = INTEGRATORS[system.integrator](system.f, T[0] / (horizon * substeps), space)
+        for _ in range(substeps):
+            x = one(x, u, *p)
+        return np.concatenate([x, T])
+
+    state = None if space.is_plain else Space((*space.parts, Euclidean(1)))
+    return FunctionDynamics(step, nx + 1, system.nu, system.dt, state, system.parameters)
+
+
+def freed(problem: Problem, least: float, most: float, price: float) -> Problem:
+    """The problem of (x, T), T from least to most [s], whose time costs a price [1/s], too."""
+    N, usual = problem.horizon, problem.horizon * problem.dynamics.dt
+    if any(placed.cap is not None for placed in problem.placed):
+        raise ProblemError("constraints: expected none that is Soft where time is free: give it as a cost of its own")
+    plain: Any = problem.dynamics
+    system, places = timed_steps(plain, N), Places(plain)
+    entries = [
+        entry._replace(term=TimedTerm(entry.term, places, usual if entry.density else None))
+        for entry in problem.objective.entries
+    ]
+    during, at, terminal = by_knots(entries, problem)
+    held: dict[Any, list[Any]] = {}
+    at_end = held_by_knots(held, problem, 0, lambda constraint: TimedConstraint(constraint, places))
+    if price:
+        nx = places.nx
+        terminal = [*terminal, lambda z, u: price * z[nx]]
+    timed = Problem(
+        dynamics=system, running=[], during=during, at=at, terminal=terminal, x0=np.append(problem.x0, usual),
+        horizon=N, constraints_at=held, terminal_constraints=at_end,
+        control_limits=(problem.lower, problem.upper) if problem.limited else None,
+    )
+    direction = np.eye(system.n)[:, places.n :]
+    start = free_start(timed, direction)
+    low, high = (np.array(side) for side in (start.lower, start.upper))
+    low[0, 0], high[0, 0] = least - usual, most - usual
+    return replace(start, control_limits=(low, high), guess=None)
+
+
+def solve_free_time(
+    problem: Problem, least: float, most: float, price: float, solver: DDP, guess: Start,
+    callback: Callable[[Record], None] | None, workers: int | str,
+) -> tuple[Solution, float, float]:
+    """The best motion in the best time [s], as a solution of a problem in such steps, and what a second more costs."""
+    start, plain, nu = freed(problem, least, most, price), problem.dynamics, problem.dynamics.nu
+    assert isinstance(plain, ContinuousDynamics)
+    found = solve(start, solver, _guessed(problem, guess), callback, False, workers)
+    T = float(found.X[-1, -1])
+    problem_in_time = replaced(problem, lambda thing: thing, replace(plain, dt=T / problem.horizon))
+    X, U, n = found.X[1:, :-1].copy(), found.U[1:].copy(), plain.n
+    multipliers, penalties = _matched(found, problem)
+    d = start.allocate()
+    start.expand(found.X, start.padded(found.U), d, 0, start.horizon + 1)
+    if found.multipliers.size:
+        start.add_forces(found.X, found.U, found.multipliers, d.lz)
+    finite = bool(np.isfinite(X).all())
+    own = replace(
+        found, X=X, U=U, k=found.k[1:, :nu].copy(), K=found.K[1:, :, :n].copy(), problem=problem_in_time,
+        cost=problem_in_time.total(X, U) if finite else found.cost, multipliers=multipliers, penalties=penalties,
+        violation=problem_in_time.violation(X, U) if finite and multipliers.size else found.violation,
+    )
+    return own, T, float(costates(d.A, d.lz)[1, -1])
+
+
+def _guessed(problem: Problem, guess: Start) -> Any:
+    """A guess of the problem's motion as one of (x, T) and controls, with a knot before it."""
+    guess = problem.guess if guess is None else as_guess(guess, problem.dynamics, problem.horizon)
+    if guess is None:
+        return None
+    T = problem.horizon * problem.dynamics.dt
+    if isinstance(guess, np.ndarray):
+        return np.vstack([np.zeros((1, problem.dynamics.nu)), guess])
+    X, U = (guess.X, guess.U) if isinstance(guess, Followed) else guess
+    if (system := getattr(getattr(guess, "problem", None), "dynamics", None)) is not None:
+        T = problem.horizon * system.dt
+    timed = np.hstack([X, np.full((len(X), 1), T)])
+    first = np.append(problem.x0, problem.horizon * problem.dynamics.dt)
+    before = np.zeros((1, problem.dynamics.nu))
+    before[0, 0] = T - first[-1]
+    return np.vstack([first, timed]), np.vstack([before, U])
+
+
+def _matched(found: Solution, problem: Problem) -> tuple[Array, Array]:
+    """Multipliers and penalties of a solution of (x, T) in the order of the problem's own constraints."""
+    timed = found.problem.placed if found.problem is not None else ()
+    y, penalties = np.zeros(sum(placed.lower.size for placed in problem.placed)), np.zeros(len(problem.placed))
+    for i, placed in enumerate(problem.placed):
+        own = placed.own(y)
+        for penalty, other in zip(found.penalties, timed, strict=True):
+            if inside(other.constraint) is inside(placed.constraint):
+                rows = other.constraint.rows if isinstance(other.constraint, SomeRows) else slice(None)
+                knots = np.arange(other.start, other.stop) - 1 - placed.start
+                own[knots, rows] = other.own(found.multipliers)
+                penalties[i] = max(penalties[i], penalty)
+    return y, penalties

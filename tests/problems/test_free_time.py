@@ -1,0 +1,167 @@
+"""Free time of motions without phases: it is found with the motion, and everything is in seconds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import ddp
+import mayne
+from ddp.errors import ProblemError, SolveError
+from problems.costs import ControlCost, StateCost
+from problems.durations import FreeDurations, solve_durations
+from problems.free_time import freed
+
+N = 40
+LEAST = FreeDurations(price=1.0)
+
+
+def rolling(x, u):
+    return np.array([x[1], u[0]])
+
+
+def there(x, u):
+    return x - np.array([1.0, 0.0])
+
+
+def effort(x, u):
+    return 0.1 * u[0] ** 2
+
+
+def mass(T, running=(effort,), limit=None):
+    """A mass that moves by one and stops."""
+    limits = None if limit is None else ([-limit], [limit])
+    system = mayne.ContinuousDynamics(rolling, 2, 1, T / N)
+    return mayne.Problem(
+        system, [*running], [], [0.0, 0.0], N, terminal_constraints=[mayne.Equality(there)], control_limits=limits
+    )
+
+
+def least_effort(T):
+    """Cost of T and of the controls of least effort, held over N steps, by the pseudo-inverse."""
+    h = T / N
+    A, B = np.array([[1.0, h], [0.0, 1.0]]), np.array([h**2 / 2, h])
+    C = np.stack([np.linalg.matrix_power(A, N - 1 - k) @ B for k in range(N)], axis=1)
+    return T + 0.1 * h * float(((np.linalg.pinv(C) @ [1.0, 0.0]) ** 2).sum())
+
+
+@pytest.mark.parametrize("T", [0.5, 2.0, 5.0])
+def test_time_and_effort_are_weighed_as_linear_algebra_says(T):
+    best = minimize_scalar(least_effort, bounds=(0.5, 4.0), options={"xatol": 1e-10})
+    found = solve_durations(mass(T), LEAST)
+    assert found.converged
+    assert found.durations[0] == pytest.approx(best.x, abs=1e-6)
+    assert found.cost == pytest.approx(best.fun, abs=1e-9)
+    assert abs(found.gradient[0]) < 1e-9
+    solution = found.solution
+    assert solution.t[-1] == pytest.approx(found.durations[0], rel=1e-15)
+    assert solution.stationarity() < 1e-9
+    again = ddp.solve(solution.problem, ddp.DDP(tolerance=1e-12))
+    np.testing.assert_allclose(again.X, solution.X, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(again.multipliers, solution.multipliers, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(again.K[:-2], solution.K[:-2], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("T", [0.5, 1.0, 2.0, 5.0])
+def test_the_least_time_of_a_mass_between_limits_is_that_of_full_push_and_full_brake(T):
+    found = solve_durations(mass(T, running=(), limit=1.0), LEAST)
+    assert found.durations[0] == pytest.approx(2.0, abs=1e-9)
+    np.testing.assert_allclose(np.abs(found.solution.U), 1.0, rtol=0, atol=1e-6)
+    assert sum(trial.iterations for trial in found.history) < 250
+
+
+def test_a_bound_holds_and_the_gradient_is_what_other_times_cost():
+    found = solve_durations(mass(2.0), FreeDurations(price=1.0, upper=1.2))
+    assert found.durations[0] == pytest.approx(1.2, abs=1e-9)
+    assert "1 of 1 durations at a bound" in found.status
+    slope = (least_effort(1.2 + 1e-5) - least_effort(1.2 - 1e-5)) / 2e-5
+    assert found.gradient[0] == pytest.approx(slope, rel=1e-6)
+
+
+def turning(x, u):
+    """An attitude and its rates."""
+    return np.concatenate([x[4:], u - 0.1 * x[4:]])
+
+
+@pytest.mark.parametrize("integrator", ["euler", "semi-implicit-euler", "rk4"])
+def test_derivatives_are_exact_through_time_terms_and_constraints_on_manifolds(integrator, rng):
+    system = mayne.ContinuousDynamics(
+        turning, 7, 3, 0.1, integrator, substeps=2, state=[mayne.SO3(), mayne.Euclidean(3)]
+    )
+    x0 = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    problem = mayne.Problem(
+        system, [StateCost(system, np.tile(x0, (6, 1)), np.ones(6)), lambda x, u: 0.5 * (u @ u) * (1.0 + x[4] ** 2)],
+        [lambda x, u: x[0] ** 4 + x[5] ** 2], x0, 6, at={3: [lambda x, u: (x[1] - 0.3) ** 2]},
+        constraints=[
+            mayne.Inequality(lambda x, u: u[0] * x[4] ** 2 - 1.0), mayne.Inequality(lambda x, u: x[5:6] - 2.0)
+        ],
+        terminal_constraints=[mayne.Equality(lambda x, u: x[4:] - 0.1)],
+    )  # fmt: skip
+    start = freed(problem, 0.1, 5.0, 2.0)
+    U = 0.3 * rng.normal(size=(7, 3))
+    U[0] = [0.2, 0.0, 0.0]  # of the time, and of nothing
+    X = start.dynamics.rollout(start.x0, U)
+    for found in (ddp.check_derivatives(start, X, U), ddp.check_derivatives(start, X, 2.0 * U)):
+        assert found.ok, str(found)
+    own = X[1:, :-1]
+    share = X[1, -1] / 0.6
+    plain = replace(problem, dynamics=replace(system, dt=0.1 * share))
+    assert start.total(X, U) == pytest.approx(plain.total(own, U[1:]) + 2.0 * X[1, -1], rel=1e-12)
+    np.testing.assert_allclose(plain.dynamics.rollout(x0, U[1:]), own, rtol=0, atol=1e-12)
+
+
+def test_a_guess_of_a_motion_past_an_obstacle_is_followed():
+    def car(x, u):
+        return np.array([x[3] * np.cos(x[2]), x[3] * np.sin(x[2]), x[3] * u[0], u[1]])
+
+    system, end = mayne.ContinuousDynamics(car, 4, 2, 0.06), np.array([4.0, 1.0, 0.0, 0.0])
+    problem = mayne.Problem(
+        system, [], [], np.zeros(4), 50, control_limits=([-1.0, -2.0], [1.0, 2.0]),
+        constraints=[mayne.Inequality(lambda x, u: 0.25 - (x[0] - 2.0) ** 2 - (x[1] - 0.3) ** 2)],
+        terminal_constraints=[mayne.Equality(lambda x, u: x - end)],
+    )  # fmt: skip
+    straight = np.linspace(np.zeros(4), end, 51), np.zeros((50, 2))
+    found = [solve_durations(problem, LEAST, guess=guess) for guess in (None, straight)]
+    assert found[0].cost == pytest.approx(found[1].cost, rel=1e-3)
+    assert max(one.solution.violation for one in found) < 1e-8
+    again = solve_durations(problem, LEAST, guess=found[0].solution)
+    assert again.durations[0] == pytest.approx(found[0].durations[0], rel=1e-6)
+    assert found[0].solution.policy.duration == pytest.approx(found[0].durations[0])
+
+
+def test_the_time_of_a_robots_motion_is_free_in_its_own_steps():
+    robot = mayne.load("ur5")
+    system = mayne.RobotDynamics(robot, 0.03)
+    x0 = np.concatenate([robot.q0, np.zeros(6)])
+    still = StateCost(system, x0 + np.repeat([0.3, 0.0], 6), 1e4)
+    problem = mayne.Problem(system, [ControlCost(np.zeros(6), 1e-3)], [still], x0, 20)
+    found = solve_durations(problem, FreeDurations(price=10.0))
+    T = found.durations[0]
+    assert found.solution.t[-1] == pytest.approx(T, rel=1e-12)
+    costs = []
+    for duration in (0.99 * T, T, 1.01 * T):
+        other = mayne.RobotDynamics(robot, duration / 20)
+        again = mayne.Problem(other, problem.running, problem.terminal, x0, 20)
+        costs.append(ddp.solve(again, guess=found.solution.U).cost + 10.0 * duration)
+    assert costs[1] == pytest.approx(found.cost, rel=1e-8)
+    assert costs[1] < min(costs[0], costs[2])
+
+
+@pytest.mark.parametrize(("change", "free", "words"), [
+    ({}, FreeDurations(), r"price: expected that of a second .* got none"),
+    ({}, FreeDurations(price=1.0, total=2.0), "price: expected that of a second .*got total=2"),
+    ({}, FreeDurations(price=1.0, lower=3.0, upper=2.0), "lower"),
+    ({"constraints": [mayne.Soft(mayne.Inequality(lambda x, u: x[1] - 1.0), 1.0)]}, LEAST, "none that is Soft"),
+    ({"dynamics": mayne.ContinuousDynamics(rolling, 2, 1, 0.05, "sdirk2")}, LEAST, "explicit steps with traced deriv"),
+    ({"dynamics": mayne.FunctionDynamics(lambda x, u: x + u[0], 2, 1)}, LEAST, "one with phases, .* ContinuousDy"),
+])  # fmt: skip
+def test_what_time_cannot_be_free_of_is_named(change, free, words):
+    with pytest.raises(ProblemError, match=words):
+        solve_durations(replace(mass(2.0), **change), free)
+
+
+def test_a_time_that_is_too_short_raises_with_the_motion():
+    with pytest.raises(SolveError) as caught:
+        solve_durations(mass(1.0, limit=1.0), FreeDurations(price=1.0, upper=1.5))
+    assert caught.value.solution.problem.dynamics.dt == pytest.approx(1.5 / N, rel=0.2)
