@@ -168,6 +168,7 @@ def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, sto
         tried = np.asarray(constraint.values(X, U))
     if tried.shape != (3, size):
         raise ProblemError(f"{label}: values: expected shape {(3, size)} for 3 knots, got {tried.shape}")
+    tried = as_array(f"{label}: values", tried, (3, size), finite=False)
     idle = (tried == tried[0]).all(axis=0)
     if stop > N and not (idle | np.isnan(tried[0])).all():
         raise ProblemError(

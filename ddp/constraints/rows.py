@@ -218,6 +218,19 @@ class Rows:
         found = self.values(X, U), *((self.lower, self.upper) if soft else self._held)
         return float(row_table.worst(*(found if factors is None else [factors * part for part in found])))
 
+    def fault(self, X: Array, U: Array) -> str | None:
+        """The first constraint whose Jacobian is not finite in a row that is held, and the knot; None if all are."""
+        X, U = _knots(X, padded(U, len(X)))
+        for entry in self.placed:
+            at = slice(entry.start, entry.stop)
+            with naming(entry.name, at), np.errstate(all="ignore"):
+                broken = ~np.isfinite(entry.slopes(X[at], U[at], self.nz)).all(axis=2)
+            broken &= np.isfinite(entry.lower) | np.isfinite(entry.upper)
+            if broken.any():
+                knot = entry.start + int(np.argmax(broken.any(axis=1)))
+                return f"{entry.name}: its Jacobian is not finite at knot {knot}"
+        return None
+
     @cached_property
     def _given(self) -> tuple[Array, Array]:
         """Hard bounds (m,) that knot 0 is not held to, as x0 alone decides its rows; infinite elsewhere."""

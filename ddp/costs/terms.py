@@ -153,6 +153,8 @@ class DerivedTerm:
     def _value(self, row: int, x: Array, u: Array) -> float:
         value = called(row, "value", self.term.value, x, u)
         number = np.asarray(value)
+        if np.ma.is_masked(value):
+            raise TermError(row, "value: expected a real number, got a masked one")
         if number.size != 1:
             raise TermError(row, f"value: expected a number, got an array of shape {number.shape}")
         if number.dtype.kind not in REAL or number.dtype.kind == "b":

@@ -119,7 +119,7 @@ def minimise(descent: "Descent") -> Minimised:
     elif not is_early(end.ending, history) and interior.is_unbounded(0):
         end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
     else:
-        fault = iterate.fault()
+        fault = iterate.fault() or point.problem.rows.fault(point.X, point.U)
         end = End(end.ending, _verdict(point, end)) if fault is None else End(Ending.NOT_FINITE, fault)
     return _left(iterate, point, end, sweep, exact)
 

@@ -131,6 +131,7 @@ def bad(x, u):
         (lambda x, u: "cheap", r"running\[1\] \(Term\): value: expected a real number, got 'cheap'"),
         (lambda x, u: None, r"running\[1\] \(Term\): value: expected a real number, got None at knot 0"),
         (lambda x, u: 1.0 + 0j, r"running\[1\] \(Term\): value: expected a real number, got \(1\+0j\) at knot 0"),
+        (lambda x, u: np.ma.array(1.0, mask=True), r"\(Term\): value: expected a real number, got a masked one"),
         (lambda x, u: np.nan if u[0] == 0.0 else 0.0, r"running\[1\] \(Term\): its cost is nan at knot 4"),
     ],
 )
@@ -235,6 +236,23 @@ def test_a_cost_that_turns_into_no_number_on_the_way_leaves_the_best_iterate():
         ddp.solve(late)
     assert len(caught.value.solution.history) == 1
     assert np.isfinite(caught.value.solution.cost)
+
+
+def test_constraints_whose_values_are_objects_are_refused():
+    class Objects:
+        lower, upper = np.zeros(1), np.ones(1)
+
+        def values(self, X, U):
+            return X[:, :1].astype(object)
+
+        def jacobian(self, X, U):
+            return np.zeros((len(X), 1, X.shape[1] + U.shape[1]))
+
+        def curvature(self, X, U, weight):
+            return np.zeros((len(X), *2 * [X.shape[1] + U.shape[1]]))
+
+    with pytest.raises(ddp.ProblemError, match=r"terminal_constraints\[0\] \(Objects\): values: expected real numbers"):
+        problem(terminal_constraints=[Objects()])
 
 
 def test_derivatives_that_are_not_finite_are_reported_with_their_knot():

@@ -339,6 +339,16 @@ def test_costs_without_a_slope_are_named_by_linear_steps():
     assert "running[0] (<lambda>): its gradient is not finite at knot 0" in solution.status
 
 
+def test_constraints_without_a_slope_are_named():
+    system = FunctionDynamics(lambda x, u: x + 0.1 * u, 2, 2, 0.1)
+    near = ddp.Inequality(lambda x, u: np.linalg.norm(x), upper=0.1)  # from zero on, where it has none
+    costs = [lambda x, u: u @ u], [lambda x, u: (x - 2.0) @ x]
+    problem = ddp.Problem(system, *costs, np.zeros(2), 5, constraints=[near])
+    solution = ddp.solve(problem, ddp.DDP(step="linear"), guess=(np.zeros((6, 2)), np.zeros((5, 2))), throw=False)
+    assert solution.status.ending is ddp.Ending.NOT_FINITE
+    assert "constraints[0] (Inequality): its Jacobian is not finite at knot 1" in solution.status
+
+
 @pytest.mark.parametrize("beyond", [np.nan, np.inf])
 def test_steps_beyond_which_dynamics_end_are_named(beyond):
     walled = FunctionDynamics(lambda x, u: np.where(np.abs(x + 0.1 * u) > 0.5, beyond, x + 0.1 * u), 1, 1)
