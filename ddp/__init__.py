@@ -18,6 +18,7 @@ from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.observers import LinearSensor, Observer, Sensor, kalman
 from ddp.feedback.policy import Policy
+from ddp.feedback.predictive import PredictivePolicy
 from ddp.feedback.regulators import Regulator, discretize, lqr, tvlqr
 from ddp.many.executors import RayExecutor
 from ddp.many.progress import Progress
@@ -41,9 +42,9 @@ __all__ = [
     "DDP", "ILQR", "S1", "SE2", "SE3", "SO3", "AdaptivePolicy", "AugmentedLagrangian", "Backtracking", "Batch",
     "BatchTerm", "Checkpoint", "Constraint", "ContactPolicy", "Cost", "DDPError", "DerivativeCheck", "DerivativeReport",
     "Dynamics", "Edge", "Ending", "Equality", "Euclidean", "Failure", "Inequality", "JittedConstraint", "JittedTerm",
-    "LinearSensor", "LinearSystem", "ModelError", "Newton", "Observer", "Optima", "Optimum", "Policy", "Problem",
-    "ProblemError", "Progress", "RayExecutor", "RecedingHorizon", "Record", "Regulator", "Residual", "Sensitivity",
-    "Sensor", "Soft", "Solution", "Solutions", "SolveError", "Space", "Status", "Term", "Tracking", "Watcher",
-    "Workers", "check_derivatives", "discretize", "inline", "kalman", "kernel", "lqr", "solve", "solve_best",
-    "solve_many", "tvlqr",
+    "LinearSensor", "LinearSystem", "ModelError", "Newton", "Observer", "Optima", "Optimum", "Policy",
+    "PredictivePolicy", "Problem", "ProblemError", "Progress", "RayExecutor", "RecedingHorizon", "Record", "Regulator",
+    "Residual", "Sensitivity", "Sensor", "Soft", "Solution", "Solutions", "SolveError", "Space", "Status", "Term",
+    "Tracking", "Watcher", "Workers", "check_derivatives", "discretize", "inline", "kalman", "kernel", "lqr", "solve",
+    "solve_best", "solve_many", "tvlqr",
 ]  # fmt: skip

@@ -23,9 +23,8 @@ MADE_BY_OTHERS = {
     "InverseDerivatives", "InverseHessian", "InverseTensors", "LinearSystem", "ModelError", "ProblemError", "Record",
     "Residual", "Robot", "Sensor", "Solution", "SolveError", "Status", "Term", "animate", "inline", "kernel",
     "S1", "SE2", "SE3", "SO3",
-    "InternalDerivatives", "Motion", "Optima", "Optimum", "Policy", "Progress", "RayExecutor", "Rest",
-    "Solutions", "TendonDerivatives",
-    "TendonHessian", "Tracking",
+    "InternalDerivatives", "Motion", "Optima", "Optimum", "Policy", "PredictivePolicy", "Progress", "RayExecutor",
+    "Rest", "Solutions", "TendonDerivatives", "TendonHessian", "Tracking",
 }  # fmt: skip
 """Protocols, errors and results, which nobody calls; decorators; a page that is served until the program ends."""
 

@@ -19,6 +19,7 @@ from ddp.errors import ProblemError, at_least_zero, choice, instance, positive_i
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy, adaptive_policy
 from ddp.feedback.feedback import priced_policy, tracking_policy
 from ddp.feedback.policy import Policy, held_policy
+from ddp.feedback.predictive import PredictivePolicy, predictive_policy
 from ddp.files import as_path, shown
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -164,7 +165,8 @@ class Solution:
         weights: of errors and controls in the sweep; default those of the system, in units of the robot; as a price, a
         hundredth of them.
         step [s]: of the sweep; default the motion's. Gains of a step bear a delay of half of it.
-        delay [s]: from a measurement to the control that answers it, if it is known.
+        delay [s]: from a measurement to the control that answers it, if it is known: planned controls are taken so much
+        later. Feedback stays late; of 10 ms and more, see `predictive`.
         """
         problem = self._own_problem("feedback")
         choice("feedback", feedback, ("tracking", "solver", "priced"))
@@ -189,6 +191,14 @@ class Solution:
         """
         late = at_least_zero("delay", delay, " s")
         return adaptive_policy(self._own_problem("adaptive"), self.X, self.U, weights, step, late)
+
+    def predictive(self, delay: float, weights: Tracking | None = None, step: float | None = None) -> PredictivePolicy:
+        """Policy that answers the state which its late controls will meet; other arguments as of `feedback`.
+
+        delay [s]: from a measurement to the control that answers it. From some 10 ms on, gains that track an arm's
+        motion swing without this; below, they bear wrong masses better. Of robots whose contacts do not change.
+        """
+        return predictive_policy(self._own_problem("predictive"), self.X, self.U, delay, weights, step)
 
     def by_contact(
         self, weights: Tracking | None = None, step: float | None = None, delay: float = 0.0

@@ -24,6 +24,7 @@ from ddp.errors import (
 )
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.policy import Policy, names
+from ddp.feedback.predictive import PredictivePolicy
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
@@ -189,7 +190,7 @@ def simulate(
     lasting("delay", late, plan.duration)
     controller = policy if callable(policy) else named(solution, policy)
     limits = controller
-    while isinstance(limits, (AdaptivePolicy, ContactPolicy)):
+    while isinstance(limits, (AdaptivePolicy, ContactPolicy, PredictivePolicy)):
         limits = limits.policy
     tell(strangers(system.robot, [getattr(limits, "system", None)]))
     count = max(1, round(plan.duration / every))

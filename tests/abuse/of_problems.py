@@ -136,6 +136,8 @@ def subjects():
         Subject("close_loop", closed_loop.close_loop, pushed),
         Subject("Solution.adaptive", moved.adaptive, {}),
         Subject("AdaptivePolicy", moved.adaptive(), {"t": 0.0, "x": moved.X[0].copy()}),
+        Subject("Solution.predictive", moved.predictive, {"delay": 0.002}),
+        Subject("PredictivePolicy", moved.predictive(0.002), {"t": 0.0, "x": moved.X[0].copy()}),
         Subject("Policy.planned", moved.policy.planned, {"t": 0.0}),
         Subject("Policy.later", moved.policy.later, {"delay": 0.001}),
     ]  # fmt: skip

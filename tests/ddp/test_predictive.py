@@ -1,0 +1,77 @@
+"""Policies whose controls act late answer the state that they will meet."""
+
+import numpy as np
+import pytest
+
+import ddp
+import problems
+from ddp.errors import ProblemError
+from dynamics import FunctionDynamics, RobotDynamics
+from problems import arm, gaits
+
+
+@pytest.fixture(scope="module")
+def reach():
+    return ddp.solve(arm.reach("ur5"))
+
+
+def test_the_state_ahead_is_that_of_the_controls_on_their_way(reach, rng):
+    """At a call every 2 ms the model's steps are those of the controls, and it is a rollout in steps of 2 ms."""
+    policy, system = reach.predictive(0.008), RobotDynamics(reach.problem.dynamics.robot, 0.002)
+    sent, x = [], reach.X[0]
+    for k in range(12):
+        t, measured = 0.002 * k, reach.policy.reference(0.002 * k) + 0.001 * rng.normal(size=12)
+        ahead = policy.ahead(t, measured)
+        x = measured
+        for j in range(4):
+            late = k - 4 + j
+            u = sent[late] if late >= 0 else reach.policy.planned(0.002 * late + 0.001 + 0.008)
+            x = system.step(x, u)
+        np.testing.assert_allclose(ahead, x, rtol=0, atol=1e-9)
+        u = policy(t, measured)
+        np.testing.assert_allclose(u, reach.policy(t + 0.008, ahead), rtol=0, atol=1e-10)
+        sent.append(u)
+
+
+def test_controls_within_a_step_of_the_model_count_by_how_long_they_act(reach):
+    policy = reach.predictive(0.002)
+    first = policy(0.0, reach.X[0])
+    second = policy(0.0005, reach.X[0])
+    acting = policy._acting(-0.001, 0.002)  # planned for 1 ms, the first for half of one, the second for the rest
+    planned = reach.policy.planned(-0.0005 + 0.002)
+    np.testing.assert_allclose(acting, 0.5 * planned + 0.25 * first + 0.25 * second, rtol=0, atol=1e-12)
+
+
+def test_an_arm_whose_controls_are_late_by_20_ms_keeps_to_its_motion(reach):
+    late = {"delay": 0.02}
+    with np.errstate(all="ignore"):
+        swings = problems.simulate(reach, policy=reach.feedback(delay=0.02), **late).rms
+    assert not swings < 1.0
+    calm = problems.simulate(reach, policy=reach.predictive(0.02), **late)
+    assert calm.rms < 0.003
+    assert calm.limited
+    assert problems.simulate(reach, policy=reach.predictive(0.02), mass=1.1, noise=1.0, **late).rms < 0.008
+
+
+def test_time_that_does_not_go_on_begins_the_motion_anew(reach):
+    policy, x = reach.predictive(0.01), reach.X[0] + 0.01
+    first = [policy(t, x) for t in (0.0, 0.001, 0.002)]
+    again = [policy(t, x) for t in (0.0, 0.001, 0.002)]
+    np.testing.assert_array_equal(first, again)
+    assert policy.duration == reach.policy.duration
+
+
+@pytest.mark.parametrize(("delay", "words"), [(0.0, "delay: expected a positive"), (1e9, "delay: 1000000000.0 would")])
+def test_delays_that_cannot_be_are_refused(reach, delay, words):
+    with pytest.raises(ProblemError, match=words):
+        reach.predictive(delay)
+
+
+def test_motions_that_are_not_predicted_are_refused():
+    trot = ddp.solve(gaits.trot("solo12"), ddp.DDP(max_iterations=1), throw=False)
+    with pytest.raises(ProblemError, match="delay: expected a motion whose contacts do not change"):
+        trot.predictive(0.01)
+    plain = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, 0.1)
+    line = ddp.solve(ddp.Problem(plain, [lambda x, u: u[0] ** 2], [lambda x, u: x[0] ** 2], [1.0], 5))
+    with pytest.raises(ProblemError, match="'tracking' is for a robot's dynamics"):
+        line.predictive(0.01)
