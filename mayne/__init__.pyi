@@ -38,6 +38,7 @@ from problems import (
     find as find,
     free_start as free_start,
     lifted as lifted,
+    unlifted as unlifted,
     simulate as simulate,
     simulate_receding as simulate_receding,
 )

@@ -1,7 +1,7 @@
 """Terms, constraints and whole problems of a system, for a composition around it: `dynamics.augment`, `FreeStart`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +18,9 @@ from ddp.errors import ProblemError, as_array, instance, items, said
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint, CostFunction, Term
 from ddp.solutions.explanation import misses_of
+from ddp.solutions.solution import Solution
 from dynamics.steps.augmented import Augmented
-from dynamics.steps.free_start import FreeStart
+from dynamics.steps.free_start import FreeStart, inside
 from problems.costs import ControlCost
 
 
@@ -227,6 +228,26 @@ def lifted(
         horizon=problem.horizon, constraints=constraints, constraints_at=held,
         terminal_constraints=[*held_at_end, *terminal_constraints],
         guess=np.zeros((problem.horizon, system.nr)) if guess is None else as_array("guess", guess, (None, system.nr)),
+    )  # fmt: skip
+
+
+def unlifted(solution: Solution) -> Solution:
+    """The motion of a robot within compositions, as a solution of its own: states x, controls u that act on it.
+
+    Its problem has no costs, constraints, or limits but the system's own, and the motion's start; its gains are zeros.
+    ``policy``, ``feedback``, ``simulate`` and files then are those of the robot: they are told u, and know nothing of
+    rates, delays and motors.
+    """
+    instance("solution", solution, Solution)
+    if solution.problem is None:
+        raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
+    system, X, U = inside(solution.problem.dynamics, solution.X, solution.U)
+    if system is solution.problem.dynamics or U is None:
+        return solution
+    problem = Problem(system, [], [], X[0], len(U))
+    return replace(
+        solution, X=X, U=np.ascontiguousarray(U), k=np.zeros_like(U), K=np.zeros((*U.shape, system.n)), problem=problem,
+        multipliers=np.zeros(0), penalties=np.zeros(0),
     )  # fmt: skip
 
 

@@ -213,6 +213,8 @@ def export(path: str | os.PathLike[str], policy: Policy, system: System) -> Path
     if target.suffix not in SUFFIXES:
         raise ProblemError(f"path: expected a file whose name ends with {', '.join(SUFFIXES)}, got {shown(target)}")
     names_q, names_v, names_u = names(system)
+    if len(names_q) + len(names_v) != system.nx:  # of a composition, which keeps more
+        names_q, names_v = [f"x{i}" for i in range(system.nx)], []
     U_before, U, U_after = (controls(policy, share) for share in (0.0, 0.5, 1.0))
     (Q, V), (Q_end, V_end) = (np.hsplit(X, [len(names_q)]) for X in (policy.X, policy.X_end))
     if target.suffix == ".npz":

@@ -67,6 +67,13 @@ def velocities(system: System, X: Array) -> Columns:
     return Columns(rates, X[:, len(labels) : len(labels) + len(rates)])
 
 
+def memory(system: System, X: Array) -> Columns:
+    """Numbers that compositions keep beside positions and velocities, by their names; no column of other systems."""
+    labels, rates, _ = names(system)
+    kept: list[str] = getattr(system, "named_memory", []) if rates else []
+    return Columns(kept, X[:, len(labels) + len(rates) :])
+
+
 def controls(system: System, U: Array) -> Columns:
     """Controls by the names of what they drive."""
     return Columns(names(system)[2], U)
@@ -76,10 +83,11 @@ def as_table(solution: Solution, system: System) -> dict[str, Array]:
     """Time, positions, velocities and controls by the headings of a table; controls of the last state are NaN."""
     q, v, u = positions(system, solution.X), velocities(system, solution.X), controls(system, solution.U)
     last = np.concatenate([np.asarray(u), np.full((1, len(u)), np.nan)])
-    headings = ["time", *q, *(f"rate of {name}" for name in v), *(f"control {name}" for name in u)]
+    s = memory(system, solution.X)
+    headings = ["time", *q, *(f"rate of {name}" for name in v), *s, *(f"control {name}" for name in u)]
     if twice := [name for i, name in enumerate(headings) if name in headings[:i]]:
         raise ProblemError(f"dynamics: expected a column for each name, got {twice[0]!r} twice; rename that joint")
-    columns = times(system, len(solution.U))[:, None], np.asarray(q), np.asarray(v), last
+    columns = times(system, len(solution.U))[:, None], np.asarray(q), np.asarray(v), np.asarray(s), last
     return dict(zip(headings, np.hstack(columns).T, strict=True))
 
 
@@ -95,8 +103,9 @@ def to_csv(solution: Solution, system: System, path: str | os.PathLike[str]) -> 
 def to_dict(solution: Solution, system: System) -> dict[str, Any]:
     """Trajectory, outcome and history as arrays, numbers and texts by name."""
     found: dict[str, Any] = {"time": times(system, len(solution.U))}
-    parts = positions(system, solution.X), velocities(system, solution.X), controls(system, solution.U)
-    found |= {what: dict(part) for what, part in zip(("q", "v", "u"), parts, strict=True)}
+    X, U = solution.X, solution.U
+    parts = positions(system, X), velocities(system, X), memory(system, X), controls(system, U)
+    found |= {what: dict(part) for what, part in zip("qvsu", parts, strict=True) if part or what != "s"}
     outcome = "cost", "gradient", "violation", "converged", "kind", "iterations", "seconds"
     found |= {name: getattr(solution, name) for name in outcome} | {"status": str(solution.status)}
     past = {name.removeprefix(COLUMN): rows for name, rows in solution.arrays().items() if name.startswith(COLUMN)}

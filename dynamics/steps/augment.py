@@ -52,7 +52,8 @@ def rates(system: Any, control_limits: ArrayLike | None = None) -> Augmented:
     """Controls by their rates: states (x, u), ``u' = u + dt r``; control_limits (nu, 2): of rates r [1/s]."""
     inner = _even(system)
     h, nu = inner.dt, inner.nu
-    return Augmented(inner, lambda x, s, r: s, lambda x, s, r: s + h * r, nu, nu, control_limits, "rates of controls")
+    made = Augmented(inner, lambda x, s, r: s, lambda x, s, r: s + h * r, nu, nu, control_limits, "rates of controls")
+    return _labelled(made, "rate of {}", "control {}")
 
 
 @remade
@@ -61,10 +62,12 @@ def delays(system: Any, steps: int, control_limits: ArrayLike | None = None) -> 
     inner, steps = as_system(system, "system"), positive_integer("steps", steps)
     nu = inner.nu
     affordable("steps", steps, (steps * nu) ** 2)
-    return Augmented(
+    made = Augmented(
         inner, lambda x, s, r: s[:nu], lambda x, s, r: np.concatenate([s[nu:], r]), nu, steps * nu,
         _limits(inner, control_limits), f"controls {steps} steps late",
     )  # fmt: skip
+    later = (f"control {{}} in {k} step{'s' * (k > 1)}" for k in range(1, steps))
+    return _labelled(made, "{}", "control {} now", *later)
 
 
 @remade
@@ -76,10 +79,11 @@ def motors(system: Any, time: ArrayLike, control_limits: ArrayLike | None = None
     inner = _even(system)
     nu = inner.nu
     share = 1.0 - np.exp(-inner.dt / _each("time", time, nu))
-    return Augmented(
+    made = Augmented(
         inner, lambda x, s, r: s, lambda x, s, r: s + share * (r - s), nu, nu, _limits(inner, control_limits),
         "motors that lag",
     )  # fmt: skip
+    return _labelled(made, "{}", "acting {}")
 
 
 @remade
@@ -109,7 +113,8 @@ def elasticity(
         speed = s[nu:] + h * (r - torque(x, s, r) - friction * s[nu:]) / mass
         return np.concatenate([s[:nu] + h * speed, speed])
 
-    return Augmented(inner, torque, turned, nu, 2 * nu, _limits(inner, control_limits), "elasticity in series")
+    made = Augmented(inner, torque, turned, nu, 2 * nu, _limits(inner, control_limits), "elasticity in series")
+    return _labelled(made, "{}", "motor of {}", "rate of motor of {}")
 
 
 @remade
@@ -153,6 +158,12 @@ def parameters(system: FunctionDynamics | ContinuousDynamics) -> FunctionDynamic
         return np.concatenate([np.array(step(x[:nx].copy(), u, x[nx:].copy())), x[nx:]])
 
     return FunctionDynamics(following, nx + size, system.nu, system.dt, state, None, system.derivatives)
+
+
+def _labelled(made: Augmented, *labels: str) -> Augmented:
+    """A composition with the names of its numbers."""
+    made.labels = labels
+    return made
 
 
 def _even(system: Any) -> System:

@@ -122,7 +122,8 @@ class Augmented(Around):
     inputs: gives its controls (nu,).   memory: gives the next s (ns,); None where ns = 0.
     nr, ns: how many numbers r and s have.
     control_limits (nr, 2): lower and upper limit of each r, ±inf for none; default none.
-    name: what it is, for people.
+    name: what it is, for people.   labels: texts with {} for names of the system's controls, one that makes the names
+    of r and others that make those of s, all controls one after another for each; None: r and s are numbered.
 
     Both functions are of vectors x (nx,), s (ns,), r (nr,) of one knot, NumPy's functions as those of
     `FunctionDynamics`: they are traced, and derivatives of both orders are exact. What is known of f, and of contacts,
@@ -135,6 +136,7 @@ class Augmented(Around):
         control_limits: ArrayLike | None = None, name: str = "augmented",
     ) -> None:  # fmt: skip
         self.made_by: tuple[Any, ...] | None = None
+        self.labels: tuple[str, ...] | None = None
         super().__init__(system)
         self.inputs, self.memory, self.name = inputs, memory, name
         self.ns = integer("ns", ns)
@@ -213,6 +215,28 @@ class Augmented(Around):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.nx} states, {self.nr} controls; derivatives {self._origin()}"
+
+    @property
+    def named_numbers(self) -> tuple[list[str], list[str], list[str]] | None:
+        own = ability(self.system, "named_numbers")
+        if own is None:
+            return None
+        controls = [f"control {i}" for i in range(self.nr)]
+        return own[0], own[1], controls if self.labels is None else [self.labels[0].format(name) for name in own[2]]
+
+    @property
+    def named_memory(self) -> list[str]:
+        """Names of the numbers beside positions and velocities, of systems whose numbers have names."""
+        own, inner = ability(self.system, "named_numbers"), getattr(self.system, "named_memory", [])
+        numbered = [f"s{i}" for i in range(len(inner), len(inner) + self.ns)]
+        kept = numbered if self.labels is None else [one.format(u) for one in self.labels[1:] for u in own[2]]
+        return [*inner, *(name + "'" * inner.count(name) for name in kept)]
+
+    @property
+    def torques(self) -> Callable[[Array, Array], Array] | None:
+        """Function of states (M, nx) and controls (M, nr) that gives a robot's generalised forces (M, nv)."""
+        own = getattr(self.system, "torques", None)
+        return None if own is None else lambda X, R: own(*self.inner(X, R))
 
     # -- what is known of x and u, as functions of (x, s) and r ------------------------------------------------------
 

@@ -40,6 +40,7 @@ from dynamics.steps.doubts import strangers
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
 from problems.legs import TOUCHING, base_pose, frame_poses, upright
+from problems.lifted import unlifted
 from problems.play.policies import POLICIES, named
 from problems.play.terrain import as_range, uneven_ground
 
@@ -160,6 +161,7 @@ def simulate(
     "contact" (``solution.by_contact()``, told which feet carry a twentieth of the weight), "pd" (joints' stiffness and
     damping in proportion to the mass, about the plan's controls), "open" (the plan's controls alone), or a function of
     t [s] and x (nx,).
+    Of a motion in compositions, `mayne.augment`, controls are those of the robot within, as planned: see `unlifted`.
     softness [s]: time constant of contacts, MuJoCo's solref.   seed: of noise and of uneven ground.
     uneven [m]: the lowest and the highest ground, or one number for either sign; it is level where feet stand at first.
 
@@ -167,6 +169,7 @@ def simulate(
     """
     instance("solution", solution, Solution)
     choice("inside", inside, ("mujoco",))
+    solution = unlifted(solution) if solution.problem is not None else solution
     problem, system = _problem(solution)
     check_rigid(system.robot)
     kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
