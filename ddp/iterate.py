@@ -126,10 +126,10 @@ class Iterate:
     def _price(self, notes: Array) -> float:
         """The total cost, with its rollout's notes; where terms read such and there are none, from first derivatives.
 
-        The first sweep asks for these anyway, and the terms would make some of their own. Multipliers forget them.
+        The first sweep asks for these; but multipliers change between sweeps, and users' own derivatives may fail.
         """
         objective = self.problem.objective
-        if len(notes) or not objective.noted or objective.lagrangian is not None:
+        if len(notes) or not objective.noted or objective.interpreted or objective.lagrangian is not None:
             return self.problem.total(self.X, self.U, notes)
         made, self.known = lacking(0, FIRST | GAUSS_NEWTON, self.curved)
         self.work.make(self.X, self.U, made)

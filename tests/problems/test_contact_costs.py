@@ -245,6 +245,23 @@ def test_guesses_cost_what_derivatives_record_of_their_forces(rng, monkeypatch):
         assert iterate.known == known
 
 
+def test_guesses_that_a_term_in_python_cannot_price_are_told_by_its_value():
+    class Nowhere:
+        def values(self, X, U):
+            return np.full(len(X), np.inf)
+
+        def expand(self, X, U, weight, exact, l, lz, lzz):
+            raise ZeroDivisionError
+
+    robot = load("anymal")
+    feet = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0)) for leg in ("LF", "LH", "RF", "RH")]
+    system, x0 = PhasedDynamics(robot, 0.01, Phase(feet, 5)), np.append(robot.q0, np.zeros(robot.nv))
+    problem = Problem(system, [friction_cone(system, feet, 0.3, 1e-3, least=200.0), Nowhere()], [], x0, 5)
+    guess = Guess(np.tile(x0, (6, 1)), np.zeros((5, system.nu)), np.zeros((5, system.nu, system.n)), imposed=True)
+    with differentiator(problem, 1) as work:
+        assert Iterate(problem, work, guess).obstacle.startswith("the guess has no finite cost")
+
+
 def test_impulses_that_the_dynamics_have_found_are_what_costs_find_themselves(rng):
     robot = load("anymal")
     feet = [Contact(f"{leg}_FOOT", gains=(0.0, 30.0)) for leg in ("LF", "LH", "RF", "RH")]
