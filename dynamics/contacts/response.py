@@ -26,7 +26,7 @@ REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
 
 SURE = 1e3
-"""Pivots behind one below 1/SURE count as smaller in proportion: its inverse magnifies their rounding."""
+"""Rounding that elimination magnifies by more than this lowers the pivots behind in proportion, see `judge_pivot`."""
 
 
 @kernel
@@ -46,16 +46,15 @@ def form_response(tree, contacts, nc, C, r):
 
 @kernel
 def eliminate(n, A, x, pivots):
-    """x := A⁻¹ x by Gauss, pivot by pivot; their sizes relative to the diagonal. A is overwritten.
+    """x := A⁻¹ x by Gauss, pivot by pivot; their sizes relative to the diagonal, see `judge_pivot`. A is overwritten.
 
     The symmetric part of C G is positive definite where contacts are independent, C being J but for O(h): no choice of
     pivots is needed.
     """
     for i in range(n):
-        pivots[i] = 1.0 / A[i, i]
+        pivots[i] = A[i, i]
     for j in range(n):
-        size = pivots[j] * A[j, j]
-        pivots[j] = where_less(size, 0.0, -size, size)
+        judge_pivot(A, j, n, pivots)
         inverse = 1.0 / A[j, j]
         A[j, j] = inverse
         for i in range(j + 1, n):
@@ -68,17 +67,22 @@ def eliminate(n, A, x, pivots):
         x[j] = own
         for i in range(j):
             x[i] -= A[i, j] * own
-    weigh_pivots(pivots, n)
 
 
 @kernel
-def weigh_pivots(pivots, n):
-    """Lower pivots behind small ones: where rounding alone makes a pivot, it is as large as 1e-16 over those."""
-    least = 1.0
-    for i in range(n):
-        size = pivots[i]
-        pivots[i] = size * where_less(SURE * least, 1.0, SURE * least, 1.0)
-        least = where_less(size, least, size, least)
+def judge_pivot(A, j, n, pivots):
+    """pivots[j] := the size of pivot j relative to its diagonal, or to more than that; others hold what theirs will be.
+
+    A pivot of rounding alone is as large as that of the pivots before, times the factors between, squared: these are 1
+    over a pivot before at most, and zero between contacts of separate bodies.
+    """
+    size = A[j, j] / pivots[j]
+    share = pivots[j] / (A[j, j] * A[j, j]) * (1.0 / SURE)
+    pivots[j] = where_less(size, 0.0, -size, size)
+    for i in range(j + 1, n):
+        grown = share * A[i, j] * A[j, i]
+        grown = where_less(grown, 0.0, -grown, grown)
+        pivots[i] = where_less(pivots[i], grown, grown, pivots[i])
 
 
 @kernel
@@ -89,10 +93,9 @@ def invert_response(tree, contacts, C, r):
     form_response(tree, contacts, nc, C, r)
     S = r.S
     for c in range(nc):
-        r.pivots[c] = 1.0 / S[c, c]
+        r.pivots[c] = S[c, c]
     for c in range(nc):
-        size = r.pivots[c] * S[c, c]
-        r.pivots[c] = where_less(size, 0.0, -size, size)
+        judge_pivot(S, c, nc, r.pivots)
         inverse = 1.0 / S[c, c]
         S[c, c] = 1.0
         for j in range(nc):
@@ -103,7 +106,6 @@ def invert_response(tree, contacts, C, r):
                 S[i, c] = 0.0
                 for j in range(nc):
                     S[i, j] -= factor * S[c, j]
-    weigh_pivots(r.pivots, nc)
 
 
 @kernel

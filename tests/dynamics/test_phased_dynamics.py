@@ -264,3 +264,25 @@ def test_feet_that_pull_at_the_ground_are_told_of_unless_cones_keep_them():
         least = min((force[:, 2].min() for foot, force in forces.items() if re.search(told, foot)), default=0.0)
         assert bool(found) == bool(told)
         assert not told or re.search(f"{told} pulls at the ground with {-least:.3g} N", found[0])
+
+
+@pytest.mark.parametrize("bend", [1e-2, 1e-3, 1e-4, 2e-5])
+def test_arms_that_are_nearly_straight_are_held_however_many_there_are(bend, rng):
+    """Each arm has a small pivot; that of another arm is no reason to take it for rounding."""
+    model, tips = pin.Model(), [f"tip {arm}" for arm in range(3)]
+    for tip in tips:
+        joint, place = 0, pin.SE3(pin.exp3(rng.normal(size=3)), rng.normal(size=3))
+        for i, kind in enumerate((pin.JointModelRZ, pin.JointModelRY, pin.JointModelRY)):
+            joint = model.addJoint(joint, kind(), place, f"{tip} {i}")
+            inertia = pin.Inertia.FromSphere(1.0, 0.1)
+            model.appendBodyToJoint(joint, inertia, pin.SE3(np.eye(3), np.array([0.25, 0.0, 0.0])))
+            place = pin.SE3(np.eye(3), np.array([0.5 if i else 0.0, 0.0, 0.0]))
+        model.addFrame(pin.Frame(tip, joint, 0, place, pin.OP_FRAME))
+    system = PhasedDynamics(dynamics.load(model), 0.01, Phase([Contact(tip, gains=(0.0, 0.0)) for tip in tips], 1))
+    q, u = rng.normal(size=9), rng.normal(size=9)
+    q[2::3] = bend * np.array([1.0, 2.0, 3.0])
+    x = np.append(q, np.zeros(9))
+    assert np.abs(system.step(x, u) - x).max() < 1e-6
+    A, B = system.linearize(x, u)
+    assert np.abs(B).max() < 1e-6
+    assert np.abs(A[9:, :9]).max() < 1e-10 / bend**2
