@@ -77,6 +77,7 @@ from dynamics.steps.continuous_dynamics import ContinuousDynamics
 from dynamics.steps.free_start import FreeStart
 from dynamics.steps.function_dynamics import FunctionDynamics
 from dynamics.steps.kinematic import KinematicDynamics
+from dynamics.steps.mimic import MimicDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from dynamics.steps.simulation import Motion  # mayne.simulate plays solutions
 from dynamics.steps.simulation import simulate as simulate
@@ -86,9 +87,10 @@ __all__ = [
     "Assembly", "Augmented", "Circle", "Contact", "ContactForces", "ContactSprings", "ContinuousDynamics", "Cylinder",
     "ForwardDerivatives", "ForwardHessian", "ForwardTensors", "FrameSensor", "FreeStart", "FunctionDynamics",
     "InternalDerivatives", "InverseDerivatives", "InverseHessian", "InverseTensors", "JointSensor", "KinematicDynamics",
-    "Loop", "Material", "Motion", "OneSample", "Phase", "PhasedDynamics", "Plane", "Rectangle", "Rest", "Robot",
-    "RobotDynamics", "Rod", "Tendon", "TendonDerivatives", "TendonHessian", "Water", "augment", "center_of_mass",
-    "center_of_mass_derivatives", "center_of_mass_hessian", "contact_dynamics", "contact_dynamics_derivatives",
+    "Loop", "Material", "MimicDynamics", "Motion", "OneSample", "Phase", "PhasedDynamics", "Plane", "Rectangle", "Rest",
+    "Robot", "RobotDynamics", "Rod", "Tendon", "TendonDerivatives", "TendonHessian", "Water", "augment",
+    "center_of_mass", "center_of_mass_derivatives", "center_of_mass_hessian", "contact_dynamics",
+    "contact_dynamics_derivatives",
     "contact_dynamics_hessian", "contact_dynamics_second_derivatives", "energy", "energy_derivatives", "energy_hessian",
     "forward_dynamics", "forward_dynamics_both_derivatives", "forward_dynamics_derivatives", "forward_dynamics_hessian",
     "forward_dynamics_second_derivatives", "frame_placement", "frame_placement_derivatives", "frame_placement_hessian",

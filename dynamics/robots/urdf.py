@@ -7,7 +7,7 @@ Pinocchio's rnea and aba, whose numbers inverse and forward dynamics must have, 
 
 - rotor inertia becomes armature: ``rotorInertia · rotorGearRatio²`` wherever the file gives no armature;
 - viscous damping is left to ``RobotDynamics(..., damping=True)``, the default for formats that have it act (MJCF);
-  dry friction, <mimic> and what acts on planar and floating joints to nobody: see omissions.py.
+  <mimic> to ``MimicDynamics``, dry friction and what acts on planar and floating joints to nobody: see omissions.py.
 """
 
 from __future__ import annotations
@@ -127,6 +127,17 @@ def _strange(element: Element) -> Iterator[str]:
     for part in element:
         if part.tag not in (*_PARTS[element.tag], *_OF_OTHERS) and not {":", "}"} & set(part.tag):
             yield part.tag
+
+
+def mimics(robot: Element, names: Collection[str]) -> dict[str, tuple[str, float, float]]:
+    """Leader, multiplier and offset of each joint that mimics another, of those with some names."""
+    found = {}
+    for joint in robot.findall("joint"):
+        mimic, name = joint.find("mimic"), joint.get("name", "")
+        if mimic is not None and name in names:
+            numbers = float(mimic.get("multiplier", 1.0)), float(mimic.get("offset", 0.0))
+            found[name] = mimic.get("joint", ""), *numbers
+    return found
 
 
 def check(robot: Element, where: str) -> None:
@@ -325,7 +336,7 @@ def left_out(model: pin.Model, document: Element | None = None) -> Omissions:
         if not model.existJointName(name):
             continue
         if element.find("mimic") is not None:
-            found.drop("joints that mimic others move on their own: {}", name)
+            found.drop("joints that mimic others move on their own but in MimicDynamics: {}", name)
         resisting = (
             float(one.get(what, 0.0)) for one in element.findall("dynamics") for what in ("damping", "friction")
         )

@@ -115,6 +115,8 @@ def _of_compositions(arm):
                 {"system": FunctionDynamics(_pushed, 2, 1, parameters=[1.0])}),
         Subject("FreeStart", dynamics.FreeStart, {"system": own, "directions": np.eye(2)}),
         Subject("KinematicDynamics", dynamics.KinematicDynamics, {"robot": arm, "dt": 0.1, "rates": np.eye(6)}),
+        Subject("MimicDynamics", dynamics.MimicDynamics,
+                {"robot": arm, "dt": 0.1, "followers": {arm.joint_names[1]: (arm.joint_names[0], 1.0, 0.0)}}),
     ]  # fmt: skip
     for name, made, n in (("rates", rates, 3), ("FreeStart", free, 2)):
         at = x[:n].copy()

@@ -11,7 +11,8 @@ from ddp.errors import ModelError
 from dynamics import Assembly, Circle, Contact, Material, Rod, Tendon
 
 REFUSED = {
-    "OneSample", "PhasedDynamics", "KinematicDynamics", "ContactForces", "held_directions", "linearize",
+    "OneSample", "PhasedDynamics", "KinematicDynamics", "MimicDynamics", "ContactForces", "held_directions",
+    "linearize",
     *(f"{kind}_dynamics{order}" for kind in ("contact", "impact")
       for order in ("", "_derivatives", "_hessian", "_second_derivatives")),
 }  # fmt: skip

@@ -1,0 +1,216 @@
+"""Robots whose joints follow others: q_f = m q_l + o, one coordinate for a leader and its followers.
+
+With G (nv, nv - f) of v = G w, F (nv, f) the units of followers, e = J q - o their gaps, J = (1 of a follower, -m of
+its leader), h the step and ID inverse dynamics, accelerations are
+
+    a = G α + F b,   Gᵀ (ID(q, v, a) - S u - passive) = 0,   b = -J v / h - e / h²
+
+so that e = 0 after every semi-implicit step, exactly, whatever e was before. The step is that of the robot under the
+torques τ(x, u) = ID(q, v, a) - passive, which followers are held by. With M the mass matrix, P = G (Gᵀ M G)⁻¹ Gᵀ and y
+a weight on τ,
+
+    τ_z = ID_z + M a_z - passive_z,   a_z = F b_z + P (S_z u + passive_z - ID_z - M F b_z),
+    yᵀ τ_zz = ∇² of ID along (z, a_z), weighed by y - P M y.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddp.errors import ModelError, ProblemError, as_array, choice, instance, said, suggesting
+from ddp.protocols import Array
+from ddp.systems.by_knot import ByKnot
+from ddp.systems.derived_dynamics import checked_state
+from ddp.systems.system import expanded
+from dynamics.rigid_bodies.rigid_body import (
+    inverse_dynamics,
+    inverse_dynamics_derivatives,
+    inverse_dynamics_hessian,
+    mass_matrix,
+)
+from dynamics.robots import urdf
+from dynamics.robots.equipment import pairs_of_limits
+from dynamics.robots.model import Robot, check_rigid
+from dynamics.robots.tree import space_of_states
+from dynamics.steps.names import names_of
+from dynamics.steps.robot_dynamics import RobotDynamics
+
+Followers = Mapping[str, tuple[str, float, float]]
+"""Leader, multiplier and offset of each follower, joints by name."""
+
+
+@suggesting
+class MimicDynamics(ByKnot):
+    """Semi-implicit steps of a robot whose followers move with their leaders, ``q_f = multiplier q_l + offset``.
+
+    robot: from ``dynamics.load``.   dt [s]: the time step.
+    followers: ``{"finger_2": ("finger_1", 1.0, 0.0)}``; default the <mimic> elements of the robot's URDF. Followers and
+    leaders are joints with one plain number.
+    actuation, damping, springs, control_limits: as of `RobotDynamics`; by default controls that drive followers alone
+    are left out.
+
+    States are those of the robot, followers among them: costs, limits, frames and drawings serve as they are. One that
+    is not in its place comes there in the first step; `following` gives a start in which all are. Derivatives are exact
+    to second order, and made in Python: a solve takes some six times as long as with `RobotDynamics`.
+    """
+
+    _fixed = "robot", "dt", "followers"
+
+    def __init__(
+        self, robot: Robot, dt: float, followers: Followers | None = None, actuation: ArrayLike | None = None,
+        damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
+    ) -> None:  # fmt: skip
+        check_rigid(robot)
+        plain = RobotDynamics(robot, dt, actuation, damping=damping, springs=springs, control_limits=control_limits)
+        self.robot, self.dt, self.damping, self.springs = robot, plain.dt, plain.damping, plain.springs
+        self.followers = _checked(robot, followers)
+        nv, names = robot.nv, list(self.followers)
+        places = [robot.numbers_of(name) for name in names]
+        leads = [robot.numbers_of(leader) for leader, _, _ in self.followers.values()]
+        self._q, self._v = ([part[i][0] for part in places] for i in (0, 1))
+        self._leading = [part[0][0] for part in leads]
+        factors = np.array([factor for _, factor, _ in self.followers.values()])
+        self._factors, self._offsets = factors, np.array([offset for _, _, offset in self.followers.values()])
+        J = np.eye(nv)[self._v]
+        J[np.arange(len(names)), [part[1][0] for part in leads]] -= factors
+        free = np.delete(np.eye(nv), self._v, axis=1)
+        free[self._v] = -J @ free
+        self._J, self._G, self._F = J, free, np.eye(nv)[:, self._v]
+        S, limits = plain.actuation, plain.control_limits
+        if actuation is None:
+            alone = S.any(axis=0) & ~np.delete(S, self._v, axis=0).any(axis=0)
+            limits = limits[~alone] if control_limits is None else limits
+            S = S[:, ~alone]
+        self.actuation = np.ascontiguousarray(S)
+        self.nx, self.nu = robot.nq + nv, S.shape[1]
+        self.control_limits = pairs_of_limits("control_limits", limits, self.nu)
+        self._space = space_of_states(robot.tree)
+        self._inner = RobotDynamics(robot, dt, np.eye(nv), damping=self.damping, springs=self.springs)
+
+    @property
+    def named_numbers(self) -> tuple[list[str], list[str], list[str]]:
+        return names_of(self.robot, self.actuation)
+
+    def following(self, q: ArrayLike) -> Array:
+        """A configuration (nq,) whose followers are where their leaders ask for."""
+        found = as_array("q", q, (self.robot.nq,)).copy()
+        found[self._q] = self._factors * found[self._leading] + self._offsets
+        return found
+
+    def nominal_control(self, x: Array) -> Array:
+        """Controls (nu,) that best balance gravity and springs at rest where x is, by least squares; or (M, nu)."""
+        return np.asarray(self._inner.holding_torques(x) @ self._G @ self._balance.T)
+
+    @cached_property
+    def _balance(self) -> Array:
+        return np.asarray(np.linalg.pinv(self._G.T @ self.actuation))
+
+    def torques(self, X: ArrayLike, U: ArrayLike) -> Array:
+        """Generalised forces (N, nv) of controls U (N, nu), without those that hold followers."""
+        return as_array("U", U, (None, self.nu), finite=False) @ self.actuation.T
+
+    # -- accelerations and the torques that make them ----------------------------------------------------------------
+
+    def _accelerated(self, q: Array, v: Array, u: Array) -> tuple[Array, Array, Array]:
+        """a (nv,), M and P (nv, nv)."""
+        h, G = self.dt, self._G
+        gaps = q[self._q] - self._factors * q[self._leading] - self._offsets
+        begun = self._F @ (-(self._J @ v) / h - gaps / h**2)
+        M = mass_matrix(self.robot, q)
+        P = G @ np.linalg.solve(G.T @ M @ G, G.T)
+        pushed = self.actuation @ u + self._passive(q, v) - inverse_dynamics(self.robot, q, v, begun)
+        return begun + P @ pushed, M, P
+
+    def _passive(self, q: Array, v: Array) -> Array:
+        return self._inner.passive_torques(np.concatenate([q, v])[None])[0]
+
+    def _holding(self, x: Array, u: Array) -> tuple[Array, Array, Array, Array]:
+        """τ (nv,), a, M and P."""
+        q, v = np.split(x, [self.robot.nq])
+        a, M, P = self._accelerated(q, v, u)
+        return inverse_dynamics(self.robot, q, v, a) - self._passive(q, v), a, M, P
+
+    def _called(self, x: Any, u: Any) -> Any:
+        return checked_state("step", lambda x, u: self._inner.step(x, self._holding(x, u)[0]), x, u, self.nx)
+
+    def _first_order(self, x: Array, u: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """τ (nv,), a, a_z and τ_z (nv, nz), and P M."""
+        tau, a, M, P = self._holding(x, u)
+        q, v = np.split(x, [self.robot.nq])
+        by, nv, h = inverse_dynamics_derivatives(self.robot, q, v, a), self.robot.nv, self.dt
+        tree = self._inner._tree
+        resisted = np.hstack([by.dq + np.diag(tree.stiffness), by.dv + np.diag(tree.damping), np.zeros((nv, self.nu))])
+        begun = np.zeros((nv, 2 * nv + self.nu))
+        begun[:, :nv], begun[:, nv : 2 * nv] = -self._F @ self._J / h**2, -self._F @ self._J / h
+        pushed = -resisted - M @ begun
+        pushed[:, 2 * nv :] += self.actuation
+        a_z = begun + P @ pushed
+        return tau, a, a_z, resisted + M @ a_z, P @ M
+
+    def _slopes(self, x: Array, u: Array) -> tuple[Array, Array]:
+        tau, _, _, by, _ = self._first_order(x, u)
+        A, B = self._inner.linearize(x, tau)
+        whole = np.hstack([A, np.zeros((len(A), self.nu))]) + B @ by
+        return whole[:, : self.n], whole[:, self.n :]
+
+    def _tensor(self, x: Array, u: Array) -> Array:
+        n, nv, robot = self.n, self.robot.nv, self.robot
+        tau, a, a_z, by, PM = self._first_order(x, u)
+        step = expanded(self._inner, x[None], tau[None], 0)
+        Hf = np.empty((n, n + nv, n + nv))
+        self._inner.contract(np.repeat(step.record, n, axis=0), np.eye(n), Hf)
+        T = np.zeros((n + nv, n + self.nu))
+        T[:n, :n], T[n:] = np.eye(n), by
+        found = T.T @ Hf @ T
+        weights = step.B[0] - step.B[0] @ PM.T  # rows y of B, as y - P M y
+        q, v = np.split(x, [robot.nq])
+        Q, V, A = (np.tile(part, (n, 1)) for part in (q, v, a))
+        H = inverse_dynamics_hessian(robot, Q, V, A, weights, symmetric=True)
+        own = np.zeros_like(found)
+        own[:, :nv, :nv], own[:, nv:n, nv:n] = H.qq, H.vv
+        own[:, :nv, nv:n] = H.qv
+        own[:, nv:n, :nv] = H.qv.swapaxes(1, 2)
+        crossed = np.zeros_like(found)
+        crossed[:, :nv] = H.qa @ a_z
+        whole = found + own + crossed + crossed.swapaxes(1, 2)
+        return np.asarray(0.5 * (whole + whole.swapaxes(1, 2)))
+
+    def __reduce__(self) -> Any:
+        given = self.robot, self.dt, self.followers, self.actuation, self.damping, self.springs, self.control_limits
+        return MimicDynamics, given
+
+    def __repr__(self) -> str:
+        return f"MimicDynamics({self.robot.name!r}, dt={self.dt}, followers={list(self.followers)}, nu={self.nu})"
+
+    def _origin(self) -> str:
+        return "exact"
+
+
+def _checked(robot: Robot, given: Followers | None) -> dict[str, tuple[str, float, float]]:
+    """Followers with leaders that follow nobody; ModelError for what cannot follow, or be followed."""
+    document = None if robot.source is None else robot.source.document
+    if given is None:
+        given = {} if document is None else urdf.mimics(document, robot.joint_names)
+    instance("followers", given, Mapping, "a mapping from followers to (leader, multiplier, offset)")
+    if not given:
+        raise ProblemError(f"followers: expected some, {robot.name} has no joint that mimics another")
+    found = {}
+    for name, (leader, factor, offset) in given.items():
+        seen = [name]
+        while leader in given and leader not in seen:
+            seen.append(leader)
+            next_leader, next_factor, next_offset = given[leader]
+            leader, factor, offset = next_leader, factor * next_factor, factor * next_offset + offset
+        if leader in seen:
+            raise ModelError(f"followers: expected a leader that follows nobody, got a circle of {', '.join(seen)}")
+        for joint in (name, leader):
+            choice("followers", joint, robot.joint_names, f"{robot.name} has no joint", ModelError)
+            numbers = robot.numbers_of(joint)
+            if [len(part) for part in numbers] != [1, 1]:
+                raise ModelError(f"followers: expected joints with one number, such as hinges, got {said(joint)}")
+        factor, offset = (float(as_array(f"followers[{name!r}]", part, ())) for part in (factor, offset))
+        found[name] = leader, factor, offset
+    return found

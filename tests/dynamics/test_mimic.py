@@ -1,0 +1,151 @@
+"""Joints that mimic others are one coordinate with them: Pinocchio's own mimicking models are the oracle."""
+
+import pickle
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from step_oracles import assert_first_order, assert_second_order
+
+import ddp
+import dynamics
+from ddp.errors import ModelError, ProblemError
+from dynamics import MimicDynamics
+from problems.costs import ControlCost, FramePosition, StateCost
+
+JOINTS = (
+    pin.JointModelRX, pin.JointModelRY, pin.JointModelPZ,
+    lambda: pin.JointModelRevoluteUnaligned(np.array([0.6, 0.0, 0.8])),
+    lambda: pin.JointModelPrismaticUnaligned(np.array([0.0, 0.6, 0.8])), pin.JointModelRZ,
+)  # fmt: skip
+
+
+def tree(rng, base=None, count=6):
+    """A random tree of joints with one number, on a base that may move, with rotors, damping and springs."""
+    model = pin.Model()
+    first = model.addJoint(0, base, pin.SE3.Identity(), "base") if base is not None else 0
+    if base is not None:
+        model.appendBodyToJoint(first, pin.Inertia.Random(), pin.SE3.Random())
+    for i in range(count):
+        parent = int(rng.integers(first, model.njoints)) if i else first
+        j = model.addJoint(parent, JOINTS[i](), pin.SE3.Random(), f"j{i}")
+        model.appendBodyToJoint(j, pin.Inertia.Random(), pin.SE3.Random())
+    armature, damping = rng.uniform(0.1, 0.3, size=(2, model.nv))
+    armature[: model.nv - count] = damping[: model.nv - count] = 0.0
+    model.armature, model.damping = armature, damping
+    stiffness = np.concatenate([np.zeros(model.nv - count), rng.uniform(0.5, 2.0, size=count)])
+    return dynamics.Robot(model, equipment=dynamics.robots.equipment.Equipment(stiffness=stiffness, damped=True))
+
+
+FOLLOWERS = {"j2": ("j0", -1.5, 0.3), "j4": ("j1", 0.7, -0.2), "j5": ("j0", 2.0, 0.0)}
+BASES = {"fixed": None, "free": pin.JointModelFreeFlyer(), "ball": pin.JointModelSpherical()}
+
+
+def state(robot, system, rng):
+    q, v = robot.random_configuration(rng), rng.normal(size=robot.nv)
+    q = system.following(q)
+    for name, (leader, factor, _) in FOLLOWERS.items():
+        v[robot.numbers_of(name)[1][0]] = factor * v[robot.numbers_of(leader)[1][0]]
+    return np.concatenate([q, v])
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_motions_are_those_of_pinocchios_mimicking_models(base, rng):
+    pin.seed(3)
+    robot = tree(rng, BASES[base])
+    system = MimicDynamics(robot, 0.01, FOLLOWERS)
+    x, u = state(robot, system, rng), rng.normal(size=system.nu)
+    model = robot.model
+    for name, (leader, factor, offset) in FOLLOWERS.items():
+        own = model.getJointId(leader), model.getJointId(name)
+        model = pin.transformJointIntoMimic(model, *own, factor, offset)
+    q, v = np.split(x, [robot.nq])
+    kept = [i for name in robot.joint_names if name not in FOLLOWERS for i in robot.numbers_of(name)[0]]
+    free = [i for name in robot.joint_names if name not in FOLLOWERS for i in robot.numbers_of(name)[1]]
+    G = np.eye(robot.nv)[:, free]
+    for name, (leader, factor, _) in FOLLOWERS.items():
+        G[robot.numbers_of(name)[1][0]] = factor * G[robot.numbers_of(leader)[1][0]]
+    data = model.createData()
+    M = pin.crba(model, data, q[kept])
+    M = np.triu(M) + np.triu(M, 1).T
+    M += G.T @ np.diag(robot.model.armature) @ G - np.diag(np.asarray(model.armature))  # those of followers, too
+    drift = pin.rnea(model, data, q[kept], v[free], np.zeros(len(free)))
+    stiffness = robot.equipment.stiffness
+    places = np.concatenate([np.zeros(robot.nv - 6), q[-6:]])
+    passive = -robot.model.damping * v - stiffness * places
+    a = G @ np.linalg.solve(M, G.T @ (system.actuation @ u + passive) - drift)
+    after = system.step(x, u)
+    np.testing.assert_allclose((after[robot.nq :] - v) / 0.01, a, rtol=0, atol=1e-8 * np.abs(a).max())
+    np.testing.assert_allclose(after[: robot.nq], pin.integrate(robot.model, q, 0.01 * after[robot.nq :]), atol=1e-12)
+
+
+def test_followers_that_are_not_in_place_come_there_in_a_step(rng):
+    pin.seed(4)
+    robot = tree(rng)
+    system = MimicDynamics(robot, 0.01, FOLLOWERS)
+    X = system.rollout(rng.normal(size=system.nx), rng.normal(size=(5, system.nu)))
+    for x in X[1:]:
+        np.testing.assert_allclose(x[:6], system.following(x[:6]), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_derivatives_of_both_orders_are_exact(base, rng):
+    pin.seed(5)
+    robot = tree(rng, BASES[base])
+    system = MimicDynamics(robot, 0.02, FOLLOWERS)
+    X = np.array([[*robot.random_configuration(rng), *rng.normal(size=robot.nv)] for _ in range(3)])
+    U = rng.normal(size=(3, system.nu))
+    assert_first_order(system, X, U)
+    assert_second_order(system, X, U, 2e-3, rng)
+
+
+HAND = """<robot name="hand"><link name="palm">{0}</link><link name="a">{0}</link><link name="b">{0}</link>
+  <link name="c">{0}</link>
+  <joint name="left" type="prismatic"><parent link="palm"/><child link="a"/><axis xyz="0 1 0"/>
+    <limit lower="0" upper="1" effort="9" velocity="9"/></joint>
+  <joint name="right" type="prismatic"><parent link="palm"/><child link="b"/><axis xyz="0 -1 0"/>
+    <limit lower="0" upper="1" effort="9" velocity="9"/>{1}</joint>
+  <joint name="tip" type="revolute"><parent link="b"/><child link="c"/><axis xyz="1 0 0"/><origin xyz="0 0 .1"/>
+    <limit lower="-9" upper="9" effort="9" velocity="9"/>
+    <mimic joint="right" multiplier="2" offset="0.1"/></joint></robot>"""
+INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+
+
+def hand(mimic='<mimic joint="left" multiplier="-1"/>'):
+    return dynamics.load(HAND.format(INERTIAL, mimic))
+
+
+def test_a_urdfs_own_followers_have_no_controls_and_move_with_their_leaders():
+    robot = hand()
+    system = MimicDynamics(robot, 0.01)
+    assert system.followers == {"right": ("left", -1.0, 0.0), "tip": ("left", -2.0, 0.1)}
+    assert system.named_numbers[2] == ["left"]
+    x = np.concatenate([system.following(robot.q0), np.zeros(3)])
+    problem = ddp.Problem(
+        system, [ControlCost([0.0], [1e-3])],
+        [FramePosition(robot, "b", [0.0, 0.4, 0.0], 1e3), StateCost(system, x, np.repeat([0.0, 10.0], 3))], x, 40,
+    )  # fmt: skip
+    solution = ddp.solve(problem)
+    assert solution.kind == "minimum"
+    np.testing.assert_allclose(solution.q["right"], -solution.q["left"], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(solution.q["tip"], 0.1 - 2.0 * solution.q["left"], rtol=0, atol=1e-12)
+    assert solution.q["right"][-1] == pytest.approx(-0.4, abs=0.01)
+    copy = pickle.loads(pickle.dumps(system))
+    np.testing.assert_array_equal(copy.step(x, [1.0]), system.step(x, [1.0]))
+    held = system.nominal_control(x)
+    assert held == pytest.approx(0.0, abs=1e-9)  # fingers that move across gravity, and no lever at the tip
+
+
+def test_joints_that_cannot_follow_are_named():
+    free = dynamics.load(HAND.format(INERTIAL, ""), root="free-flyer")
+    plain = dynamics.load("ur5")
+    for robot, followers, error, words in (
+        (plain, None, ProblemError, "followers: expected some, ur5 has no joint that mimics another"),
+        (plain, {"elbow": ("wrist_1_joint", 1.0, 0.0)}, ModelError, "ur5 has no joint 'elbow'.*did you mean"),
+        (free, {"left": ("root_joint", 1.0, 0.0)}, ModelError, "expected joints with one number, .* got 'root_joint'"),
+        (free, {"left": ("right", 1.0, 0.0), "right": ("left", 1.0, 0.0)}, ModelError, "got a circle of left, right"),
+        (free, {"left": ("right", np.nan, 0.0)}, ProblemError, r"followers\['left'\]: expected finite"),
+        (free, ["left"], ProblemError, "followers: expected a mapping"),
+    ):
+        with pytest.raises(error, match=words):
+            MimicDynamics(robot, 0.01, followers)
