@@ -50,7 +50,7 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.steps.continuous_dynamics import ContinuousDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems import checks
-from problems.free_time import solve_free_time
+from problems.free_time import SLACK, solve_free_time
 from problems.sensitivity import gradient, phased, sensitivity, with_durations
 
 CAUTION, GROW, SHRINK = 0.3, 2.0, 0.25
@@ -58,9 +58,6 @@ CAUTION, GROW, SHRINK = 0.3, 2.0, 0.25
 
 RESOLVED, COARSE = 1e-13, 1e-3
 """Shares of the cost, and of durations, that cannot be told from rounding; and what, all the same, is no minimum."""
-
-SLACK = 1e-9
-"""The most [s] that a duration at a bound is away from it."""
 
 
 @suggesting

@@ -9,16 +9,19 @@ The solution is handed back as one of the problem itself in steps of T / N secon
 are in seconds.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddp.adjoint import costates
+from ddp.constraints.placement import Placed
 from ddp.costs.batch import BatchTerm, ability, inside
-from ddp.errors import ProblemError
+from ddp.errors import DDPError, ProblemError
 from ddp.guesses import Followed, Start, as_guess
 from ddp.options import DDP
 from ddp.places import replaced
@@ -26,7 +29,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from ddp.solutions.explanation import misses_of
 from ddp.solutions.solution import Solution
-from ddp.solutions.status import Record
+from ddp.solutions.status import Record, Status
 from ddp.solver import solve
 from ddp.systems.system import System
 from ddp.tracing.groups import Euclidean
@@ -36,6 +39,9 @@ from dynamics.steps.function_dynamics import FunctionDynamics
 from problems.lifted import SomeRows, by_knots, free_start, held_by_knots
 
 Indices = NDArray[np.int64]
+
+SLACK = 1e-9
+"""The most [s] that a duration at a bound is away from it."""
 
 
 class Places:
@@ -103,10 +109,11 @@ class TimedTerm:
 
 @dataclass(frozen=True, eq=False)
 class TimedConstraint:
-    """A constraint of x and u as one of states (x, T) and u."""
+    """A constraint of x and u as one of states (x, T) and u; number: among all that are placed."""
 
     constraint: Constraint
     places: Places
+    number: int
     lifts: ClassVar[str] = "constraint"
 
     @property
@@ -173,20 +180,24 @@ def freed(problem: Problem, least: float, most: float, price: float) -> Problem:
     ]
     during, at, terminal = by_knots(entries, problem)
     held: dict[Any, list[Any]] = {}
-    at_end = held_by_knots(held, problem, 0, lambda constraint: TimedConstraint(constraint, places))
+    number = count()
+    at_end = held_by_knots(
+        held, problem, 1, lambda constraint: TimedConstraint(constraint, places, next(number)), given=True
+    )
     if price:
         nx = places.nx
         terminal = [*terminal, lambda z, u: price * z[nx]]
     timed = Problem(
         dynamics=system, running=[], during=during, at=at, terminal=terminal, x0=np.append(problem.x0, usual),
-        horizon=N, constraints_at=held, terminal_constraints=at_end,
-        control_limits=(problem.lower, problem.upper) if problem.limited else None,
+        horizon=N, control_limits=(problem.lower, problem.upper) if problem.limited else None,
     )
     direction = np.eye(system.n)[:, places.n :]
     start = free_start(timed, direction)
     low, high = (np.array(side) for side in (start.lower, start.upper))
-    low[0, 0], high[0, 0] = least - usual, most - usual
-    return replace(start, control_limits=(low, high), guess=None)
+    low[0, 0], high[0, 0] = least - usual, max(most, least + SLACK) - usual
+    return replace(
+        start, control_limits=(low, high), constraints_at=held, terminal_constraints=at_end, guess=None
+    )
 
 
 def solve_free_time(
@@ -196,7 +207,11 @@ def solve_free_time(
     """The best motion in the best time [s], as a solution of a problem in such steps, and what a second more costs."""
     start, plain, nu = freed(problem, least, most, price), problem.dynamics, problem.dynamics.nu
     assert isinstance(plain, ContinuousDynamics)
-    found = solve(start, solver, _guessed(problem, guess), callback, False, workers)
+    try:
+        found = solve(start, solver, _guessed(problem, guess), callback, False, workers)
+    except DDPError as error:
+        error.args = (_in_own_words(str(error), start, problem),)
+        raise
     T = float(found.X[-1, -1])
     problem_in_time = replaced(problem, lambda thing: thing, replace(plain, dt=T / problem.horizon))
     X, U, n = found.X[1:, :-1].copy(), found.U[1:].copy(), plain.n
@@ -206,12 +221,24 @@ def solve_free_time(
     if found.multipliers.size:
         start.add_forces(found.X, found.U, found.multipliers, d.lz)
     finite = bool(np.isfinite(X).all())
+    status = Status(_in_own_words(found.status, start, problem), found.status.ending)
     own = replace(
-        found, X=X, U=U, k=found.k[1:, :nu].copy(), K=found.K[1:, :, :n].copy(), problem=problem_in_time,
+        found, status=status, X=X, U=U, k=found.k[1:, :nu].copy(), K=found.K[1:, :, :n].copy(), problem=problem_in_time,
         cost=problem_in_time.total(X, U) if finite else found.cost, multipliers=multipliers, penalties=penalties,
         violation=problem_in_time.violation(X, U) if finite and multipliers.size else found.violation,
     )
     return own, T, float(costates(d.A, d.lz)[1, -1])
+
+
+def _in_own_words(text: str, timed: Problem, problem: Problem) -> str:
+    """A sentence about the problem of (x, T) with the names and knots of the problem itself."""
+    own = {id(inside(entry.term)): entry.name for entry in problem.objective.entries}
+    names = {entry.name: own.get(id(inside(entry.term)), "the price of time") for entry in timed.objective.entries}
+    names |= {placed.name: problem.placed[_origin(placed)[0]].name for placed in timed.placed}
+    if names:  # all at once: one's own name may be another's
+        every = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+        text = re.sub(every, lambda found: names[found[0]], text)
+    return re.sub(r"knot (\d+)", lambda found: f"knot {max(int(found[1]) - 1, 0)}", text)
 
 
 def _guessed(problem: Problem, guess: Start) -> Any:
@@ -236,12 +263,19 @@ def _matched(found: Solution, problem: Problem) -> tuple[Array, Array]:
     """Multipliers and penalties of a solution of (x, T) in the order of the problem's own constraints."""
     timed = found.problem.placed if found.problem is not None else ()
     y, penalties = np.zeros(sum(placed.lower.size for placed in problem.placed)), np.zeros(len(problem.placed))
-    for i, placed in enumerate(problem.placed):
-        own = placed.own(y)
-        for penalty, other in zip(found.penalties, timed, strict=True):
-            if inside(other.constraint) is inside(placed.constraint):
-                rows = other.constraint.rows if isinstance(other.constraint, SomeRows) else slice(None)
-                knots = np.arange(other.start, other.stop) - 1 - placed.start
-                own[knots, rows] = other.own(found.multipliers)
-                penalties[i] = max(penalties[i], penalty)
+    for penalty, other in zip(found.penalties, timed, strict=True):
+        i, rows = _origin(other)
+        knots = np.arange(other.start, other.stop) - 1 - problem.placed[i].start
+        problem.placed[i].own(y)[knots, rows] = other.own(found.multipliers)
+        penalties[i] = max(penalties[i], penalty)
     return y, penalties
+
+
+def _origin(placed: Placed) -> tuple[int, Any]:
+    """Which of the problem's own constraints one of (x, T) is, and its rows of that."""
+    own: Any = placed.constraint
+    rows: Any = slice(None)
+    if isinstance(own, SomeRows):
+        own, rows = own.constraint, own.rows
+    assert isinstance(own, TimedConstraint)
+    return own.number, rows

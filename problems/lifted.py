@@ -138,12 +138,20 @@ def by_knots(
 
 
 def held_by_knots(
-    held: dict[Any, list[Any]], problem: Problem, later: int, made: Callable[[Constraint], Any]
+    held: dict[Any, list[Any]], problem: Problem, later: int, made: Callable[[Constraint], Any], given: bool = False
 ) -> list[Any]:
-    """Add what is made of a problem's constraints by their knots, so many later; returns those of the end."""
+    """Add what is made of a problem's constraints by their knots, so many later; returns those of the end.
+
+    given: x0 stays what it is, and rows that it alone decides are held at later knots alone.
+    """
     N, at_end, weights = problem.horizon, list[Any](), weights_of(problem.dynamics, problem.horizon)
     for placed in problem.placed:
         own, knots = made(placed.constraint), range(placed.start, min(placed.stop, N))
+        rows = np.isfinite(placed.lower[0]) | np.isfinite(placed.upper[0])
+        if given and placed.start == 0 and not rows.all():
+            if rows.any():
+                held.setdefault(later, []).append(_softened(SomeRows(own, rows), placed, 0, rows))
+            knots = knots[1:]
         for run in [knots] if placed.cap is None else even(weights, knots):
             if run:
                 where = range(run.start + later, run.stop + later)

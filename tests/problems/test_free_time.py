@@ -165,3 +165,55 @@ def test_a_time_that_is_too_short_raises_with_the_motion():
     with pytest.raises(SolveError) as caught:
         solve_durations(mass(1.0, limit=1.0), FreeDurations(price=1.0, upper=1.5))
     assert caught.value.solution.problem.dynamics.dt == pytest.approx(1.5 / N, rel=0.2)
+
+
+class Speed:
+    """A batch constraint: no more than half a metre a second."""
+
+    lower, upper = np.array([-0.5]), np.array([0.5])
+
+    def values(self, X, U):
+        return X[:, 1:].copy()
+
+    def jacobian(self, X, U):
+        return np.tile([0.0, 1.0, 0.0], (len(X), 1, 1))
+
+    def curvature(self, X, U, weight):
+        return np.zeros((len(X), 3, 3))
+
+
+def test_multipliers_are_those_of_the_place_of_a_constraint_that_is_given_several_times():
+    limit = Speed()
+    problem = replace(mass(2.0), constraints=[limit], constraints_at={9: [limit], 15: [limit]})
+    found = solve_durations(problem, LEAST)
+    again = solve_durations(replace(mass(2.0), constraints=[Speed()]), LEAST)
+    assert found.cost == pytest.approx(again.cost, rel=1e-9)
+    for solution in (found.solution, again.solution):
+        assert solution.multipliers.any()
+        assert solution.stationarity() < 1e-9
+
+
+def test_what_x0_alone_decides_is_given_where_time_is_free():
+    fence = mayne.Inequality(lambda x, u: -0.45 - x[0])
+    problem = replace(mass(2.0, limit=4.0), x0=np.array([-0.5, 0.0]), constraints=[fence])
+    found = solve_durations(problem, LEAST)
+    assert found.solution.residuals()[0].worst < 1e-9
+    assert found.solution.stationarity() < 1e-9
+
+
+def test_a_time_that_is_given_stays():
+    found = solve_durations(mass(2.0), FreeDurations(price=1.0, lower=1.2, upper=1.2))
+    assert found.durations[0] == pytest.approx(1.2, abs=1e-8)
+    assert found.cost == pytest.approx(least_effort(1.2), rel=1e-7)
+
+
+def test_words_have_the_names_and_knots_of_the_problem_itself():
+    fence = mayne.Inequality(lambda x, u: x[0] - 0.5)
+    told = solve_durations(replace(mass(2.0), constraints=[fence]), LEAST, throw=False).status
+    assert "terminal_constraints[0] (Equality of there)[0] is violated by" in told
+    assert f"at knot {N};" in told
+    assert "constraints[0] (Inequality) at knot" in told
+    assert "range" not in told
+    problem = replace(mass(2.0), running=[effort, lambda x, u: np.log(x[0] - 1.0)])
+    with pytest.raises(ddp.DDPError, match=r"^running\[1\] \(<lambda>\): its cost is nan at knot 0"):
+        solve_durations(problem, LEAST)
