@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ REFERENCES = {"local": LOCAL, "local-world-aligned": LOCAL_WORLD_ALIGNED}
 REGULARIZATION = 1e-6
 """ε of redundant contacts, as a part of what a unit of force accelerates where they touch. Less, and rounding shows."""
 
+_STILL = 1e-10
+"""Size of the rows of a direction in which nothing moves, of that of three rows."""
+
 _APART = 1e-3
 """Distance [m, rad] that two references of one body may be off what its frames allow."""
 
@@ -49,7 +52,7 @@ class Contact:
     target: where it is held, (3,) [m] for a point, a pin.SE3 or (4, 4) for a surface; needed if kp is not zero. Of what
     rolls, a point (3,) [m] of the plane, on which every step then ends.
     reference: the axes in which its force is expressed, "local-world-aligned" (the world's) or "local" (the frame's).
-    Along axes in which no joint moves the frame, as across the plane of a planar robot, nothing is held nor felt.
+    In directions in which no joint moves the frame, as across the plane of a planar robot, nothing is held nor felt.
 
     Of what rolls: radius [m]; axis (3,), the wheel's axle in the frame's axes, None for a ball; normal (3,) of the
     plane, in the world, default upward. What of it touches the plane stands still at the end of every step of time,
@@ -176,6 +179,8 @@ class Contacts(Struct):
     placement (m, 12): the frame on its body; target (m, 12).
     gains (m, 3): of the acceleration, the velocity and the position in the constraint.
     softness (nc,): ε of redundant ones, of forces [1/kg] and couples [1/(kg m²)], see response.py.
+    axes (nc / 3, 12): of three rows, directions Q in columns, and ones for those in which nothing is ever held, where
+        these are not the rows' own; zeros elsewhere.
     wheel (m, 9): of what rolls, radius, axle, which is zero of a ball, the plane's normal, and cosine and sine of the
         angle from the axle to where it slides, zeros if it does not.
     """
@@ -186,6 +191,7 @@ class Contacts(Struct):
     gains: Array = reals(3)
     wheel: Array = reals(9)
     softness: Array = reals()
+    axes: Array = reals(12)
 
     def asking(self, *gains: float) -> Contacts:
         """Contacts with other gains, all with the same."""
@@ -244,6 +250,9 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
         if frame.parentJoint == 0:
             raise ProblemError(f"contacts: the frame {frame.name!r} is fixed to the world, no joint moves it")
     _check_targets(given, found)
+    known = robot.unvaried
+    with np.errstate(all="ignore"):
+        J = [] if robot.is_hybrid else [contact.jacobian(known, known.q0) for contact in given]
     body = np.array([frame.parentJoint - 1 for frame in found], dtype=np.int64)
     sizes = np.array([contact.size for contact in given], dtype=np.int64)
     return Contacts(
@@ -255,18 +264,48 @@ def compile_contacts(robot: Robot, contacts: Iterable[Contact] | Contact) -> Con
         target=_rows([_pose(contact) for contact in given]),
         gains=np.array([_gains(contact) for contact in given]).reshape(-1, 3),
         wheel=np.array([_wheel(contact) for contact in given]).reshape(-1, 9),
-        softness=REGULARIZATION * _met(robot.unvaried, given),
+        softness=REGULARIZATION * _met(known, given, J),
+        axes=_axes(known, given, J),
     )  # fmt: skip
 
 
-def _met(robot: Robot, contacts: Sequence[Contact]) -> Array:
+def _axes(robot: Robot, contacts: Sequence[Contact], jacobians: Sequence[Array]) -> Array:
+    """`Contacts.axes` of contacts whose Jacobians in some posture are known; most hold three directions in each."""
+    found = np.zeros((sum(contact.size for contact in contacts) // 3, 12))
+    J = np.concatenate([np.zeros((0, robot.nv)), *jacobians]).reshape(-1, 3, robot.nv)
+    if not len(J) or not np.isfinite(J).all():
+        return found
+    sizes = np.linalg.eigvalsh(J @ J.transpose(0, 2, 1))
+    thin, first = sizes[:, 0] <= 1e-12 * sizes[:, 2], 0
+    for contact in contacts:
+        blocks = slice(first, first + contact.size // 3)
+        first = blocks.stop
+        if thin[blocks].any():
+            rng = np.random.default_rng(0)
+            many = [_own_rows(robot, contact, robot.random_configuration(rng)) for _ in range(3)]
+            for axes, rows in zip(found[blocks], np.concatenate(many, axis=2), strict=True):
+                Q, widths, _ = np.linalg.svd(rows, full_matrices=False)
+                still = widths <= _STILL * widths[0]
+                across = Q[:, still] @ Q[:, still].T
+                if np.abs(across - np.diag(np.diag(across))).max() > _STILL:
+                    axes[:] = *Q.ravel(), *still
+    return found
+
+
+def _own_rows(robot: Robot, contact: Contact, q: ArrayLike) -> Array:
+    """Rows (size / 3, 3, nv) of a contact in the axes of the relation, see contacts/relation.py."""
+    natural = "local" if contact.kind == "surface" else "local-world-aligned"
+    return replace(contact, reference=natural).jacobian(robot, q).reshape(-1, 3, robot.nv)
+
+
+def _met(robot: Robot, contacts: Sequence[Contact], jacobians: Sequence[Array]) -> Array:
     """Accelerations (nc,) by a unit of force, or of couple, at contacts in q0: means over rows of a kind."""
     couples = np.concatenate([np.zeros(0, dtype=bool), *(np.arange(one.size) > 2 for one in contacts)])
     found = np.ones(len(couples))
-    if not contacts or robot.is_hybrid:
+    if not jacobians:
         return found
     with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
-        J = np.vstack([contact.jacobian(robot, robot.q0) for contact in contacts])
+        J = np.vstack(jacobians)
         met = np.einsum("ij,ji->i", J, np.linalg.solve(mass_matrix(robot, robot.q0), J.T))
         for rows in (couples, ~couples):
             some = met[rows & np.isfinite(met)]
@@ -284,8 +323,12 @@ def directions_of(robot: Robot, contacts: Sequence[Contact], q: ArrayLike) -> tu
     """Number of directions that contacts hold and joints move them in, and how many of these are independent."""
     rows = [np.zeros((0, robot.nv))]
     for contact in contacts:
-        for J in contact.jacobian(robot, q).reshape(-1, 3, robot.nv):
-            rows.append(J[np.linalg.norm(J, axis=1) > 1e-10 * np.linalg.norm(J)])
+        J = contact.jacobian(robot, q)
+        axes = _axes(robot, [contact], [J])
+        blocks = _own_rows(robot, contact, q) if axes.any() else J.reshape(-1, 3, robot.nv)
+        for block, own in zip(blocks, axes, strict=True):
+            held = own[:9].reshape(3, 3).T @ block if own.any() else block
+            rows.append(held[np.linalg.norm(held, axis=1) > _STILL * np.linalg.norm(held)])
     J = np.vstack(rows)
     return len(J), int(np.linalg.matrix_rank(J))
 

@@ -16,7 +16,7 @@ from ddp.machine.fields import Fields, matrix_of, nested, vector
 from ddp.machine.number import spread
 from dynamics.contacts.contact import ROLLING, SURFACE
 from dynamics.contacts.kinematics import Standing
-from dynamics.contacts.products import last_dof, settle_still_rows, threes
+from dynamics.contacts.products import last_dof, settle_still_rows, threes, turn_tilted
 from dynamics.contacts.response import are_redundant, eliminate, solve_redundant
 from dynamics.contacts.rolling import units_of_wheel
 from dynamics.geometry.spatial import cross3, dot6, join, scale6, sub6
@@ -99,8 +99,8 @@ def shared_dof(tree, contacts, i, j):
 
 
 @kernel
-def form_response(tree, contacts, w, x):
-    """S, in tiles of 3 x 3."""
+def form_response(tree, contacts, nc, w, x):
+    """S, in tiles of 3 x 3, in ``Contacts.axes``."""
     for i in range(contacts.count):
         for j in range(i + 1):
             top = shared_dof(tree, contacts, i, j)
@@ -109,7 +109,7 @@ def form_response(tree, contacts, w, x):
                     r, c = contacts.row[i] + 3 * part, contacts.row[j] + 3 * other
                     if c <= r:
                         _tile(tree.previous, top, r, c, w, x)
-    settle_still_rows(contacts, x.S)
+    settle_still_rows(contacts, nc, x.S)
 
 
 @inline
@@ -136,11 +136,12 @@ def _tile(previous, top, r, c, w, x):
 def solve_contacts(tree, contacts, nc, w, x):
     """f, and u += Yᵀ f, from placements, c, and u without forces."""
     take_up(tree, contacts, w, x)
-    oppose(tree, contacts, w, x)
+    oppose(tree, contacts, nc, w, x)
     eliminate(nc, x.S, x.f, x.pivots)
     if are_redundant(x.pivots, nc):
-        oppose(tree, contacts, w, x)
+        oppose(tree, contacts, nc, w, x)
         solve_redundant(contacts, nc, x.S, x.f, x.pivots)
+    turn_tilted(contacts, True, x.f)
     for i in range(contacts.count):
         for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
             own, k = x.f[r], last_dof(tree, contacts, i)
@@ -150,9 +151,9 @@ def solve_contacts(tree, contacts, nc, w, x):
 
 
 @kernel
-def oppose(tree, contacts, w, x):
-    """S, and f := -(c + Y d u)."""
-    form_response(tree, contacts, w, x)
+def oppose(tree, contacts, nc, w, x):
+    """S, and f := -(c + Y d u), in ``Contacts.axes``."""
+    form_response(tree, contacts, nc, w, x)
     for i in range(contacts.count):
         for r in range(contacts.row[i], contacts.row[i] + 3 * threes(contacts, i)):
             total, k = -x.c[r], last_dof(tree, contacts, i)
@@ -160,3 +161,4 @@ def oppose(tree, contacts, w, x):
                 total -= x.Y[r, k] * (w.d[k] * w.u[k])
                 k = tree.previous[k]
             x.f[r] = total
+    turn_tilted(contacts, False, x.f)

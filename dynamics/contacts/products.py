@@ -6,6 +6,7 @@ import numpy as np
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.number import where_less
 from dynamics.contacts.contact import SURFACE
+from dynamics.geometry.spatial import rotate, rotate_back
 
 STILL = 1e-20
 """Rows hold nothing whose response to a force is less than this part of that of three: rounding alone is in them."""
@@ -24,15 +25,62 @@ def last_dof(tree, contacts, i):
     return tree.iv[b] + tree.nj[b] - 1
 
 
-@kernel
-def settle_still_rows(contacts, S):
-    """S (nc, nc) with ∞ on the diagonal in rows that hold nothing, as across the plane in which all joints move.
+@inline
+def is_tilted(contacts, r):
+    """Whether nothing is ever held in some direction that is not one of the three rows from r on."""
+    A = contacts.axes
+    return A[r // 3, 9] + A[r // 3, 10] + A[r // 3, 11] > 0.0
 
-    Rows and columns of the inverse are zeros there: no force is felt, wherever the target is.
-    """
+
+@inline
+def turned(contacts, r, back, x):
+    """Three numbers in the rows from r on, in ``Contacts.axes``, or back."""
+    A = contacts.axes[r // 3]
+    Q = (A[0], A[1], A[2], A[3], A[4], A[5], A[6], A[7], A[8])
+    return rotate(Q, x) if back else rotate_back(Q, x)
+
+
+@kernel
+def turn_tilted(contacts, back, x):
+    """x (nc,) in ``Contacts.axes``, or back, where these are tilted."""
     for i in range(contacts.count):
         for part in range(threes(contacts, i)):
             r = contacts.row[i] + 3 * part
+            if is_tilted(contacts, r):
+                x[r], x[r + 1], x[r + 2] = turned(contacts, r, back, (x[r], x[r + 1], x[r + 2]))
+
+
+@kernel
+def turn_tilted_rows(contacts, back, n, S):
+    """S (n, n), rows and columns, in ``Contacts.axes``, or back, where these are tilted."""
+    for i in range(contacts.count):
+        for part in range(threes(contacts, i)):
+            r = contacts.row[i] + 3 * part
+            if is_tilted(contacts, r):
+                for k in range(n):
+                    column = (S[r, k], S[r + 1, k], S[r + 2, k])
+                    S[r, k], S[r + 1, k], S[r + 2, k] = turned(contacts, r, back, column)
+                for k in range(n):
+                    row = (S[k, r], S[k, r + 1], S[k, r + 2])
+                    S[k, r], S[k, r + 1], S[k, r + 2] = turned(contacts, r, back, row)
+
+
+@kernel
+def settle_still_rows(contacts, n, S):
+    """S (n, n) with ∞ on the diagonal in rows that hold nothing, as across the plane in which all joints move.
+
+    Rows and columns of the inverse are zeros there: no force is felt, wherever the target is. Where ``Contacts.axes``
+    are tilted, S is turned into them, and what is found with it has to be turned back.
+    """
+    turn_tilted_rows(contacts, False, n, S)
+    for i in range(contacts.count):
+        for part in range(threes(contacts, i)):
+            r = contacts.row[i] + 3 * part
+            if is_tilted(contacts, r):
+                for k in range(3):
+                    if contacts.axes[r // 3, 9 + k] > 0.0:
+                        S[r + k, r + k] = np.inf
+                continue
             x, y, z = S[r, r], S[r + 1, r + 1], S[r + 2, r + 2]
             least = STILL**2 * (x * x + y * y + z * z)
             for k in range(r, r + 3):

@@ -20,7 +20,7 @@ from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.memory import as_vector
 from ddp.machine.number import all_less, lane_of, where_less, width, with_lane
 from dynamics.arrays.products import dense_product
-from dynamics.contacts.products import path_product, settle_still_rows
+from dynamics.contacts.products import path_product, settle_still_rows, turn_tilted_rows
 
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
@@ -39,9 +39,9 @@ def invert_delassus(tree, contacts, epsilon, r):
 
 @kernel
 def form_response(tree, contacts, nc, C, r):
-    """r.S := C G."""
+    """r.S := C G, in ``Contacts.axes``."""
     path_product(tree, contacts, C, r.G, nc, r.S)
-    settle_still_rows(contacts, r.S)
+    settle_still_rows(contacts, nc, r.S)
 
 
 @kernel
@@ -106,6 +106,7 @@ def invert_response(tree, contacts, C, r):
                 S[i, c] = 0.0
                 for j in range(nc):
                     S[i, j] -= factor * S[c, j]
+    turn_tilted_rows(contacts, True, nc, S)
 
 
 @kernel
@@ -171,6 +172,7 @@ def invert_redundant(tree, contacts, n, epsilon, r):
                 for j in range(n):
                     A[lane, i, j] = lane_of(r.S[i, j], lane)
             invert_regularized(contacts, epsilon, A[lane])
+            turn_tilted_rows(contacts, True, n, A[lane])
     for lane in range(len(A)):
         for i in range(n):
             for j in range(n):

@@ -27,7 +27,7 @@ from ddp.machine.number import all_less, spread, where_less
 from dynamics.contacts.contact import POINT
 from dynamics.contacts.curvature import subtract_force_torques
 from dynamics.contacts.kinematics import Standing, contact_jacobian, place_contacts
-from dynamics.contacts.products import last_dof, threes
+from dynamics.contacts.products import last_dof, threes, turn_tilted
 from dynamics.contacts.relation import move_freely
 from dynamics.contacts.response import eliminate, form_response, invert_kkt, invert_response
 from dynamics.geometry.configuration import integrate_configuration, turn_columns
@@ -130,7 +130,9 @@ def hold(tree, contacts, nc, h, q, v, r, w):
             total = before
             add_free_motion(tree, contacts, h, r, w)
         form_response(tree, contacts, nc, w.C, r)
+        turn_tilted(contacts, False, w.e)
         eliminate(nc, r.S, w.e, r.pivots)
+        turn_tilted(contacts, True, w.e)
         for i in range(nc):
             change = where_less(close, before, w.e[i], 0.0) * (-1.0 / (h * h))
             r.f[i] += change
