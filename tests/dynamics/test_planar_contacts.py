@@ -4,7 +4,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import points_of_a_shank
-from oracles import relative_error
+from oracles import fourth_order, random_inertia, random_placement, relative_error
 from step_oracles import assert_first_order, assert_second_order
 
 import dynamics
@@ -151,3 +151,47 @@ def test_forces_turn_with_planes_that_are_tilted(kind, names, rng):
     for other in found[1:]:
         for here, there in zip(found[0], other, strict=True):
             assert relative_error(there, here) < bar
+
+
+def chain_in_a_plane(rng):
+    """Five joints that turn about one axis or slide across it, in a random plane, and a tip."""
+    model, R = pin.Model(), pin.exp3(rng.normal(size=3))
+    for i in range(5):
+        turn = pin.exp3(np.array([0.0, rng.normal(), 0.0]))
+        place = pin.SE3(R @ turn if i == 0 else turn, 0.4 * rng.normal(size=3))
+        slide = pin.JointModelPrismaticUnaligned(pin.exp3(np.array([0.0, rng.normal(), 0.0]))[0])
+        joint = model.addJoint(i, slide if i == 2 else pin.JointModelRY(), place, f"joint{i}")
+        model.appendBodyToJoint(joint, random_inertia(rng), pin.SE3.Identity())
+    model.addFrame(pin.Frame("tip", joint, 0, random_placement(rng), pin.OP_FRAME))
+    return dynamics.load(model)
+
+
+def dense_accelerations(robot, kind, q, v, tau):
+    """Accelerations that hold the tip with the least force, by dense least squares."""
+    model, data, frame, nothing = robot.model, robot.model.createData(), robot.frame_id("tip"), np.zeros(robot.nv)
+    pin.forwardKinematics(model, data, q, v, nothing)
+    pin.updateFramePlacements(model, data)
+    axes = pin.LOCAL if kind == "surface" else pin.LOCAL_WORLD_ALIGNED
+    J = pin.computeFrameJacobian(model, data, q, frame, axes)[: 6 if kind == "surface" else 3]
+    drift = pin.getFrameAcceleration(model, data, frame, axes).vector
+    if kind == "point":
+        drift = pin.getFrameClassicalAcceleration(model, data, frame, axes).linear
+    M = dynamics.mass_matrix(robot, q)
+    free = np.linalg.solve(M, tau - pin.rnea(model, data, q, v, nothing))
+    G = np.linalg.solve(M, J.T)
+    return free - G @ np.linalg.lstsq(J @ G, drift + J @ free, rcond=1e-9)[0]
+
+
+@pytest.mark.parametrize("kind", HELD)
+@pytest.mark.parametrize("seed", range(6))
+def test_chains_in_any_plane_move_as_dense_least_squares_say(kind, seed):
+    rng = np.random.default_rng([seed, len(kind)])
+    robot = chain_in_a_plane(rng)
+    q, v, tau, d = rng.normal(size=(4, robot.nv))
+    a = dynamics.contact_dynamics(robot, q, v, tau, Contact("tip", kind)).a
+    assert relative_error(a, dense_accelerations(robot, kind, q, v, tau)) < 1e-10
+    first = dynamics.contact_dynamics_derivatives(robot, q, v, tau, Contact("tip", kind)).a
+    by_q = fourth_order(lambda t: dense_accelerations(robot, kind, q + t * d, v, tau))
+    by_v = fourth_order(lambda t: dense_accelerations(robot, kind, q, v + t * d, tau))
+    assert relative_error(first.dq @ d, by_q) < 1e-6
+    assert relative_error(first.dv @ d, by_v) < 1e-8
