@@ -167,6 +167,11 @@ def solve_durations(
                 raise SolveError(timed.status, timed.solution)
             return timed
         problem = in_a_phase(problem)
+    elif isinstance(problem, Problem) and not isinstance(problem.dynamics, PhasedDynamics):
+        raise ProblemError(
+            "problem: expected one with phases (PhasedDynamics), or of ContinuousDynamics or RobotDynamics, whose time"
+            f" is free, got {said(problem.dynamics)}"
+        )
     solver = DDP(1e-11) if solver is None else solver
     search = _Search(problem, free, solver, callback, workers)
     best, converged, status = search.run(guess)

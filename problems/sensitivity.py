@@ -42,10 +42,7 @@ def phased(problem: Problem) -> PhasedDynamics:
     """The system of a problem with phases, of just their knots."""
     if not isinstance(problem, Problem) or not isinstance(problem.dynamics, PhasedDynamics):
         got = said(problem.dynamics if isinstance(problem, Problem) else problem)
-        raise ProblemError(
-            "problem: expected one with phases, whose durations are free (PhasedDynamics), or of ContinuousDynamics or"
-            f" RobotDynamics, got {got}"
-        )
+        raise ProblemError(f"problem: expected one with phases, whose durations are free (PhasedDynamics), got {got}")
     if problem.horizon != problem.dynamics.knots:
         raise ProblemError(f"horizon: expected {problem.dynamics.knots}, the phases' knots, got {problem.horizon}")
     return problem.dynamics

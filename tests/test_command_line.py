@@ -258,7 +258,7 @@ def test_rows_with_semicolons_are_a_matrix():
         (["solve", SMALL, "--tolerance", "-1"], ["tolerance", "-1"]),
         (["solve", SMALL, "--max-iterations", "0"], ["max_iterations"]),
         (["solve", SMALL, "--workers", "0"], ["workers"]),
-        (["solve", SMALL, "--durations", "free"], ["expected one with phases"]),
+        (["solve", SMALL, "--durations", "free"], ["expected one with phases", "PhasedDynamics), got"]),
         (["solve", SMALL, "--price-of-time", "5"], ["--price-of-time: expected together with --durations"]),
         (["solve", "quadruped/stand", "--phase-durations", "0.1,0.2"], ["--phase-durations: expected shape"]),
         (["solve", "quadruped/stand", "--durations", "long"], ["free or two numbers", "'long'"]),
