@@ -13,7 +13,7 @@ a weight on τ,
     yᵀ τ_zz = ∇² of ID along (z, a_z), weighed by y - P M y.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -197,6 +197,9 @@ def _checked(robot: Robot, given: Followers | None) -> dict[str, tuple[str, floa
     instance("followers", given, Mapping, "a mapping from followers to (leader, multiplier, offset)")
     if not given:
         raise ProblemError(f"followers: expected some, {robot.name} has no joint that mimics another")
+    for name, told in given.items():
+        if not (isinstance(told, Sequence) and len(told) == 3 and isinstance(told[0], str)):
+            raise ModelError(f"followers[{said(name)}]: expected (leader, multiplier, offset), got {said(told)}")
     found = {}
     for name, (leader, factor, offset) in given.items():
         seen = [name]

@@ -146,6 +146,9 @@ def test_joints_that_cannot_follow_are_named():
         (free, {"left": ("right", 1.0, 0.0), "right": ("left", 1.0, 0.0)}, ModelError, "got a circle of left, right"),
         (free, {"left": ("right", np.nan, 0.0)}, ProblemError, r"followers\['left'\]: expected finite"),
         (free, ["left"], ProblemError, "followers: expected a mapping"),
+        (free, {"left": ("right", 1.0)}, ModelError, r"followers\['left'\]: expected \(leader, multiplier, offset"),
+        (free, {"left": "right"}, ModelError, r"followers\['left'\]: expected \(leader, multiplier, offset"),
+        (free, {"left": (["right"], 1.0, 0.0)}, ModelError, r"followers\['left'\]: expected \(leader, multiplier"),
     ):
         with pytest.raises(error, match=words):
             MimicDynamics(robot, 0.01, followers)
