@@ -9,7 +9,7 @@ tried without mu: the last step was too long for its model, or only mu has kept 
 
 from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
-from ddp.interior.course import unit
+from ddp.interior.course import unit_of_shifts
 from ddp.interior.passes import NO_WAY, swept
 
 BLENDED = 1.0, 0.5, 0.125, 0.0
@@ -96,7 +96,7 @@ def first_definite(s, p):
     s.exact = 0
     if proving:
         return way
-    one = unit(p)
+    one = unit_of_shifts(p)
     s.shift, rise = FIRST_SHIFT * one, RISES[0]
     if s.mu > 0.0:
         s.shift, rise = s.mu if s.stiff else max(s.mu / DECAY, SMALLEST_SHIFT * one), RISES[1]

@@ -84,11 +84,14 @@ def lowered(barrier):
 
 @portable
 def unit(p):
-    """Cost that counts as one where a solve ends: the scale, or what the point costs if that is less, or one.
+    """Cost that counts as one where a solve ends: what the point costs, from a small share of the scale up to that."""
+    return min(p.scale, max(abs(p.cost), DOWN_TO * p.scale))
 
-    Without constraints not one, but a small share of the scale.
-    """
-    return min(p.scale, max(abs(p.cost), 1.0 if p.first > 0 else DOWN_TO * p.scale))
+
+@portable
+def unit_of_shifts(p):
+    """Cost that mu is relative to: the unit, or with constraints the scale where a point happens to cost nothing."""
+    return p.scale if p.first > 0 and abs(p.cost) <= DOWN_TO * p.scale else unit(p)
 
 
 @kernel

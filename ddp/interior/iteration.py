@@ -128,7 +128,7 @@ def follow(s, p, way, was_open, before):
     s.stuck = 1 if s.alpha == 0.0 else 0
     long = is_long(s)
     curved = CURVED_WITHIN if long else CURVED if p.first > 0 else 0.0
-    revise_shift(s, course.unit(p), s.alpha <= curved * way.longest, s.alpha == way.longest, p.first > 0)
+    revise_shift(s, course.unit_of_shifts(p), s.alpha <= curved * way.longest, s.alpha == way.longest, p.first > 0)
     if s.alpha == 0.0:
         clear_filter(s, p.theta)
         return TOOK

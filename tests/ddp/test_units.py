@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from thorough import cases
 
 import ddp
 from ddp import checkpoint
@@ -105,6 +106,37 @@ def test_constraints_take_no_more_iterations_in_any_units(changes):
     assert found.iterations <= 1.5 * plain.iterations
     assert found.cost / changes.get("cost", 1.0) == pytest.approx(plain.cost, rel=1e-8)
     np.testing.assert_allclose(found.X / changes.get("states", 1.0), plain.X, atol=1e-5)
+
+
+def scattered(seed, cost=1.0):
+    """A random system that is pushed past a disc to where some of its states end, with a bound on all it does."""
+    rng = np.random.default_rng(seed)
+    n, nu, h = 4, 2, 0.1
+    A, B, C = 0.3 * rng.normal(size=(n, n)), rng.normal(size=(n, nu)), 0.4 * rng.normal(size=(n, n))
+    Q, goal, along = 0.1 * rng.uniform(size=n), rng.normal(size=n), rng.normal(size=n + nu)
+    centre, radius = 0.5 * goal[:2] + 0.1 * rng.normal(size=2), 0.3 * np.linalg.norm(goal[:2])
+    system = FunctionDynamics(lambda x, u: x + h * (A @ x + B @ u + C @ np.sin(x)), n, nu)
+    past = ddp.Inequality(lambda x, u: (x[:2] - centre) @ (x[:2] - centre), lower=radius**2)
+    bound = ddp.Inequality(lambda x, u: along[:n] @ x + along[n:] @ u, upper=2.0 + 4.0 * rng.uniform())
+    return ddp.Problem(
+        system, [lambda x, u: cost * ((x - goal) @ (Q * (x - goal)) + 0.05 * u @ u)], [], np.zeros(n), 20,
+        control_limits=(-4.0, 4.0) if seed % 2 else None, constraints=[past, bound],
+        terminal_constraints=[ddp.Equality(lambda x, u: x[:2] - goal[:2])],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("step", ["auto", "linear"])
+@pytest.mark.parametrize("seed", cases(range(24), [4, 12, 20]))
+def test_costs_that_are_multiplied_by_powers_of_two_take_the_same_way_to_the_same_bits(seed, step):
+    solver = ddp.DDP(step=step)
+    plain = ddp.solve(scattered(seed), solver, throw=False)
+    assert any(record.full_space for record in plain.history)
+    for cost in (2.0**7, 2.0**20, 2.0**-33):
+        found = ddp.solve(scattered(seed, cost), solver, throw=False)
+        assert found.iterations == plain.iterations
+        np.testing.assert_array_equal(found.X, plain.X)
+        np.testing.assert_array_equal(found.K, plain.K)
+        np.testing.assert_array_equal(found.multipliers, cost * plain.multipliers)
 
 
 def test_solves_in_other_units_go_on_from_checkpoints_to_the_same_bits(tmp_path, monkeypatch):
