@@ -6,12 +6,13 @@ own lack is derived.
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Thing = TypeVar("Thing")
 CostFunction = Callable[[Any, Any], Any]
 """A cost term that is a function of a knot's x (nx,) and u (nu,), returning a number."""
 
@@ -90,3 +91,14 @@ def has_all(given: Any, protocol: type) -> bool:
 @cache
 def _names_of(protocol: type) -> list[str]:
     return [name for name in dir(protocol) if not name.startswith("_")]
+
+
+def copied(thing: Thing, *without: str, **fields: Any) -> Thing:
+    """Shallow copy with other fields, which are not checked, and without some, as cached properties are made anew."""
+    twin = object.__new__(type(thing))
+    own = vars(twin)
+    own.update(vars(thing))
+    for name in without:
+        own.pop(name, None)
+    own.update(fields)
+    return twin

@@ -23,7 +23,7 @@ import numpy as np
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
 from ddp.errors import as_array, suggesting
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.system import System
 from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Mark
@@ -232,9 +232,7 @@ class FramePose(AtPose, RobotTerm):
         """Copy with other numbers, see `Problem.varying`; a target alone is all that is checked."""
         if numbers.keys() != {"target"}:
             return replace(self, **numbers)
-        twin = object.__new__(FramePose)
-        vars(twin).update(vars(self), **numbers)
-        vars(twin).pop("compiled", None)
+        twin = copied(self, "compiled", **numbers)
         twin._aim()
         return twin
 

@@ -1,6 +1,5 @@
 """Base of the built-in cost terms: batches of knots, checked, and single knots for people."""
 
-import copy
 from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any, Protocol, Self
@@ -12,7 +11,7 @@ from ddp.costs.batch import BatchTerm, CompiledCost, varying
 from ddp.costs.bound import bind
 from ddp.costs.compiled import CompiledTerm
 from ddp.errors import ProblemError, as_array, flag
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.system import System
 from dynamics.geometry.solids import Mark, Marked
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -130,9 +129,7 @@ class MovingTerm(ABC):
 
     def toward(self, targets: Array) -> Self:
         """Copy of the term with other targets (T, .), which are not checked."""
-        twin = copy.copy(self)
-        checks.settle(twin, _targets=np.ascontiguousarray(targets))
-        return twin
+        return copied(self, "compiled", _targets=np.ascontiguousarray(targets))
 
 
 class _Target:

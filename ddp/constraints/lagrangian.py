@@ -11,7 +11,6 @@ Soft constraints minimise this together with a violation v that has a price: of 
 ρ / (1 + ρ / π) in place of ρ; of L1, π |v|, forces ρ e beyond ±π are cut, and what is beyond costs π for each unit.
 """
 
-import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from ddp.constraints.rows import Rows, Values, beyond, compiled
 from ddp.costs import cost_table
 from ddp.costs.batch import CompiledCost, ability
 from ddp.costs.bound import EXACT, GAUSS_NEWTON, bind
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 
 GIVEN = "at x0, which is given"
 """Words where x0 violates a constraint."""
@@ -201,11 +200,8 @@ class AugmentedTerm:
 
     def part(self, start: int, stop: int) -> "AugmentedTerm":
         """Part for its knots start .. stop-1."""
-        twin = copy.copy(self)
-        for name in ("multipliers", "_lower", "_upper", "_cap", "_compliance"):
-            setattr(twin, name, getattr(self, name)[start:stop])
-        vars(twin).pop("compiled", None)
-        return twin
+        own = "multipliers", "_lower", "_upper", "_cap", "_compliance"
+        return copied(self, "compiled", **{name: getattr(self, name)[start:stop] for name in own})
 
     @property
     def separable(self) -> bool:

@@ -18,7 +18,7 @@ from ddp.constraints.placement import Placed
 from ddp.costs.batch import ability, padded
 from ddp.costs.terms import naming
 from ddp.errors import as_array
-from ddp.protocols import Array, Constraint
+from ddp.protocols import Array, Constraint, copied
 
 UNPICKLED = "table", "_alive", "_python", "_contexts"
 """Names of what `Rows` make anew where they are unpickled."""
@@ -136,9 +136,8 @@ class Rows:
 
     def moved(self, placed: Sequence[Placed]) -> "Rows":
         """Copy with other constraints in the same places, with the same bounds; behind them go on what is there now."""
-        twin = object.__new__(Rows)
-        vars(twin).update({name: value for name, value in vars(self).items() if name not in ("curved", "separable")})
-        twin.placed, twin.known = (*placed, *self.placed[len(placed) :]), Values()
+        there = (*placed, *self.placed[len(placed) :])
+        twin = copied(self, "curved", "separable", placed=there, known=Values())
         twin._make_table()
         return twin
 

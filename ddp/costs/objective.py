@@ -18,7 +18,7 @@ from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
 from ddp.costs.terms import naming
 from ddp.costs.traced import TracedTerm
 from ddp.derivatives import Derivatives
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 
@@ -95,10 +95,7 @@ class Objective:
 
     def with_lagrangian(self, lagrangian: Lagrangian) -> Objective:
         """Copy of these terms, without constraints until now, with what constraints contribute."""
-        twin = object.__new__(Objective)
-        vars(twin).update({name: value for name, value in vars(self).items() if name not in OF_TERMS})
-        vars(twin).update(lagrangian=lagrangian, plain=self)
-        return twin
+        return copied(self, *OF_TERMS, lagrangian=lagrangian, plain=self)
 
     def with_terms(self, terms: Mapping[str, tuple[Any, BatchTerm]]) -> Objective | None:
         """Copy with other terms of the same classes, each with the one before, by their places in the problem.

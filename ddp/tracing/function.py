@@ -1,6 +1,5 @@
 """Traced functions of states, controls and parameters: values, first and second derivatives of many knots at once."""
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ddp.errors import ModelError, line_of
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.system import Contraction, Routines, Stepping, System, ability
 from ddp.tracing import chain, derivatives, evaluate, rollouts
 from ddp.tracing.graph import substituted
@@ -84,22 +83,12 @@ class TracedFunction:
 
     def at(self, p: Array) -> "TracedFunction":
         """Copy with other parameters, as many as it has; nothing is traced or compiled."""
-        twin = copy.copy(self)
-        twin.p, twin._made_of = p, (*self._made_of[:4], p, *self._made_of[5:])
-        for name in ("contraction", "_first"):
-            vars(twin).pop(name, None)
-        uses, kept = self.used
-        vars(twin)["used"] = uses._replace(p=p), kept
-        return twin
+        made_of, (uses, kept) = (*self._made_of[:4], p, *self._made_of[5:]), self.used
+        return copied(self, "contraction", "_first", p=p, _made_of=made_of, used=(uses._replace(p=p), kept))
 
     def of(self, function: Callable[..., Any]) -> "TracedFunction":
         """Another function of the same arguments, traced."""
         return TracedFunction(self._made_of[0], function, *self._made_of[2:])
-
-    def __copy__(self) -> "TracedFunction":
-        twin = object.__new__(TracedFunction)
-        vars(twin).update(vars(self))
-        return twin
 
     def _sizes(self) -> tuple[int, ...]:
         return (self.nx, self.nu) if self._made_of[4] is None else (self.nx, self.nu, len(self.p))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers, suggesting
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.system import Routines, expanded
 from dynamics.contacts.contact import (
     ROLLING,
@@ -113,10 +113,9 @@ class PhasedDynamics(SteppedRobot):
 
         Modes are shared, so that it costs next to nothing: horizons of periodic gaits recede by it.
         """
-        first, twin = integer("knot", knot) % self.knots, object.__new__(PhasedDynamics)
-        vars(twin).update(vars(self), phases=rotated(self.phases, first))
-        twin.schedule = twin._extended = np.roll(self.schedule, -first)
-        return twin
+        first = integer("knot", knot) % self.knots
+        schedule = np.roll(self.schedule, -first)
+        return copied(self, phases=rotated(self.phases, first), schedule=schedule, _extended=schedule)
 
     def shares_modes(self, other: object) -> bool:
         """Whether another system is this one, or both are from some knots of the same cycle on."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import DDPError, ModelError, as_array, choice, flag, instance, nearest, numbers, said, suggesting
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from dynamics.geometry.joint_motion import FREE_FLYER
 from dynamics.robots import joints, loading, loop, massless_joints, omissions, plausible, urdf
 from dynamics.robots.equipment import Equipment, checked, pairs_of_limits
@@ -222,15 +222,14 @@ class Robot:
             raise ModelError(f"masses[{body}] ({self.joint_names[body]}): expected {what}, got {wanted[body]}")
         first = self._first if "_first" in vars(self) else self.tree.inertia
         ratio = np.divide(wanted, first[:, 0], out=np.ones_like(now), where=now > 0.0)
-        tree, twin = self.tree.replace(inertia=first * ratio[:, None]), object.__new__(Robot)
+        tree = self.tree.replace(inertia=first * ratio[:, None])
         assert self.tree.weightless is not None
         tree.weightless = self.tree.weightless.replace(inertia=tree.inertia)
-        of_masses = "model", "tree", "handle", "_resisting", "_visuals", "_sent"
-        vars(twin).update({name: value for name, value in vars(self).items() if name not in of_masses})
-        vars(twin).update(tree=tree, handle=tree.handle, _resisting={}, _of=(self, wanted.copy()))
-        twin.branches = self.branches.copy()
-        twin._first = first  # or else inertias would depend on the masses before, by rounding
-        return twin
+        return copied(
+            self, "model", "_visuals", "_sent", tree=tree, handle=tree.handle, branches=self.branches.copy(),
+            _resisting={}, _of=(self, wanted.copy()),
+            _first=first,  # or else inertias would depend on the masses before, by rounding
+        )  # fmt: skip
 
     @property
     def unvaried(self) -> Robot:

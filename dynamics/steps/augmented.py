@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, positive_integer, said
 from ddp.machine.number import WIDTH
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.derived_dynamics import as_system, checked_state
 from ddp.systems.system import Contraction, Expansion, Stepping, System, ability
@@ -80,10 +80,7 @@ class Around(ByKnot):
 
     def varied(self, **numbers: Any) -> Self:
         """Copy around a copy of the system with other numbers."""
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self), system=ability(self.system, "varied")(**numbers))
-        vars(twin).pop("_contraction", None)
-        return twin
+        return copied(self, "_contraction", system=ability(self.system, "varied")(**numbers))
 
     def renew(self) -> bool:
         renew = getattr(self.system, "renew", None)

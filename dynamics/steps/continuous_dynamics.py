@@ -6,14 +6,14 @@ k there, θ' = k + ½ [θ, k] + ¹⁄₁₂ [θ, [θ, k]] + ..., all that steps 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said, settle, suggesting
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.by_knot import ByKnot
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, as_space
@@ -176,10 +176,8 @@ class ContinuousDynamics(ByKnot):
         return self._steps.variable
 
     def varied(self, parameters: ArrayLike) -> "ContinuousDynamics":
-        steps, twin = self._steps.varied(parameters), object.__new__(ContinuousDynamics)
-        vars(twin).update({one.name: getattr(self, one.name) for one in fields(self)})
-        vars(twin).update(_steps=steps, parameters=steps.parameters)
-        return twin
+        steps = self._steps.varied(parameters)
+        return copied(self, _steps=steps, parameters=steps.parameters)
 
     def _called(self, x: Any, u: Any) -> Any:
         return self._steps._called(x, u)

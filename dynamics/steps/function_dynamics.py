@@ -20,7 +20,7 @@ from ddp.errors import (
     settle_by,
     suggesting,
 )
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.derived_dynamics import checked_state, followed
 from ddp.tracing.function import TracedFunction
@@ -124,10 +124,8 @@ class FunctionDynamics(ByKnot):
 
     def varied(self, parameters: ArrayLike) -> "FunctionDynamics":
         count = 0 if self.parameters is None else len(self.parameters)
-        p, twin = as_array("parameters", parameters, (count,)).copy(), object.__new__(FunctionDynamics)
-        vars(twin).update(vars(self))
-        vars(twin).update(parameters=p, _traced=None if self._traced is None else self._traced.at(p))
-        return twin
+        p = as_array("parameters", parameters, (count,)).copy()
+        return copied(self, parameters=p, _traced=None if self._traced is None else self._traced.at(p))
 
     def _called(self, x: Any, u: Any) -> Any:
         if self.parameters is None:

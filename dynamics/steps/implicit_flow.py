@@ -10,7 +10,6 @@ by z = (x, u). In both functions u and k are one vector, as controls are. (Singh
 Newton's method begins at k = 0.
 """
 
-import copy
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,7 @@ from ddp.compiling.kernel import call_contraction, callback, inline, kernel
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import hold
 from ddp.machine.number import WIDTH
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.derived_dynamics import followed
 from ddp.systems.system import Contraction, Stepping
 from ddp.tracing.evaluate import fill, share
@@ -85,19 +84,13 @@ class ImplicitSteps:
 
     def renewed(self) -> "ImplicitSteps":
         residual, end = self._residual.renewed(), self._end.renewed()
-        return self if residual is self._residual and end is self._end else self._with(residual, end)
+        return self if residual is self._residual and end is self._end else self._with(residual, end, self.p)
 
     def at(self, p: Array) -> "ImplicitSteps":
-        twin = self._with(self._residual.at(p), self._end.at(p))
-        twin.p = p
-        return twin
+        return self._with(self._residual.at(p), self._end.at(p), p)
 
-    def _with(self, residual: TracedFunction, end: TracedFunction) -> "ImplicitSteps":
-        twin = copy.copy(self)
-        twin._residual, twin._end = residual, end
-        for name in ("words", "contraction"):
-            vars(twin).pop(name, None)
-        return twin
+    def _with(self, residual: TracedFunction, end: TracedFunction, p: Array) -> "ImplicitSteps":
+        return copied(self, "words", "contraction", _residual=residual, _end=end, p=p)
 
     @cached_property
     def words(self) -> tuple[NDArray[np.int64], Any]:

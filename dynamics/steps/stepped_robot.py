@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ModelError, ProblemError, as_array, axes, flag, integer, numbers, positive
 from ddp.machine.aligned import aligned_zeros, working_memory
 from ddp.machine.number import QUAD
-from ddp.protocols import Array
+from ddp.protocols import Array, copied
 from ddp.systems.system import Contraction, Expansion, Stepping, expanded
 from ddp.tracing.spaces import Space
 from dynamics.contacts import contact
@@ -133,11 +133,9 @@ class SteppedRobot(ABC):
 
     def varied(self, masses: ArrayLike) -> Self:
         """Copy of the system with a robot of other masses, see `Robot.with_masses`."""
-        twin, robot = object.__new__(type(self)), self.robot.with_masses(masses)
-        vars(twin).update(vars(self), robot=robot, _tree=robot.resisting(self.damping, self.springs))
-        twin._modes = self._modes.replace(tree=twin._tree)
-        twin._one_of_many = True
-        return twin
+        robot = self.robot.with_masses(masses)
+        tree = robot.resisting(self.damping, self.springs)
+        return copied(self, robot=robot, _tree=tree, _modes=self._modes.replace(tree=tree), _one_of_many=True)
 
     def _modes_from(self, first: int, count: int) -> NDArray[np.int64]:
         """The modes of some knots; beyond the schedule, those of the last mode."""
