@@ -26,7 +26,7 @@ TRACING = {
     for name in ("evaluate", "function", "groups", "quantities", "rollouts", "spaces", "trace", "undefined")
 }  # fmt: skip
 VOCABULARY = {
-    "ddp.errors", "ddp.compiling.kernel", "ddp.compiling.known", "ddp.protocols", "ddp.differences",
+    "ddp.errors", "ddp.compiling.kernel", "ddp.compiling.known", "ddp.protocols",
     "ddp.systems.system", "ddp.systems.by_knot", "ddp.systems.derived_dynamics",
     *TRACING, *MACHINE,
 }
