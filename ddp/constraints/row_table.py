@@ -9,7 +9,7 @@ constraint after constraint and knot after knot (`Placed.own`); Jacobians anothe
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import call_contraction, inline, kernel
+from ddp.compiling.kernel import apart, call_contraction, inline, kernel
 from ddp.constraints.bound import BLOCK, CURVATURE, JACOBIAN, CompiledConstraint
 from ddp.costs.cost_table import place
 from ddp.machine.addresses import integers_at
@@ -80,7 +80,7 @@ def run_of(e, columns):
     return columns[0] if last >= 0 and columns[last] - columns[0] == last else -1
 
 
-@kernel
+@apart
 def add_forces(table, J, y, lz):
     """lz (N+1, nz) += Jᵀ y."""
     of_J, of_y, of_lz = rows_of(J), rows_of(y), rows_of(lz)
@@ -121,7 +121,7 @@ def slopes(table, J, units, out):
     return least, largest
 
 
-@kernel
+@apart
 def scale(table, J, factors):
     """Multiply each row of J by its factor (m,)."""
     of_J = rows_of(J)

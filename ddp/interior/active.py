@@ -13,7 +13,10 @@ is met between two knots, the multiplier goes from the one to the other, and the
 p: a `Memory`, see `Ends`.   s: an `ending.Polish`.
 """
 
-from ddp.compiling.kernel import kernel
+from numba import float64
+from numba.types import UniTuple
+
+from ddp.compiling.kernel import apart, kernel
 from ddp.interior import active_rows
 from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
@@ -171,7 +174,7 @@ def swept(p, s, most):
     return False
 
 
-@kernel
+@apart(returns=UniTuple(float64, 2))
 def openness(p, gaps, values):
     """Price what is open by the multipliers of a step: with gaps (N n,) and values (M,) before it; and at the point."""
     a, b, weights = ends(p), rows_at(p.given), array_at(p.weights, (p.N * p.n,))

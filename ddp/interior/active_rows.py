@@ -8,7 +8,7 @@ first: m, the first row of a control's limits, of which there are some if ``limi
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.interior.row_steps import BOUNDED, COMPLIANCE, EQUAL, FREE, HUGE, NU, PRICE, N, P, S, gives
 
 CLOSER = 0.5
@@ -32,7 +32,7 @@ def is_priced(kind, give, i):
     return give[PRICE, i] < np.inf and kind[i] != FREE
 
 
-@kernel
+@apart
 def close(bounds, kind, give, state, step, held, pays):
     """held, pays := rows that go to a bound where the barrier ends, and those that stay beyond one: see `CLOSER`.
 
@@ -49,7 +49,7 @@ def close(bounds, kind, give, state, step, held, pays):
             pays[i] -= 1.0 if -step[N, i] <= CLOSER * state[N, i] else 0.0
 
 
-@kernel
+@apart
 def pay(bounds, give, y, values, pays):
     """pays := rows that are beyond a bound and push back: multipliers of warm starts are below their price."""
     for i in range(len(y)):

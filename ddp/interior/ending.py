@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import apart, kernel
 from ddp.interior import active_rows, row_steps
 from ddp.interior.active import (
     BENT,
@@ -192,7 +192,7 @@ def go(p, s):
     return GOES_ON
 
 
-@kernel
+@apart
 def shorten(p, s, gaps, before, after):
     """Halve a step until the cost, with what is open by the multipliers, is no more than before it: see `BENT`."""
     while after > before and s.alpha > SHORTEST:

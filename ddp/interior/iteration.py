@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numba import boolean
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import apart, kernel
 from ddp.interior import course
 from ddp.interior.correction import first_definite, is_long, revise_shift
 from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, funnel
@@ -142,7 +143,7 @@ def follow(s, p, way, was_open, before):
     return TOOK
 
 
-@kernel
+@apart(returns=boolean)
 def leads_astray(s, p, way):
     """Whether to begin anew with another first barrier, which is set: a lower one, or the one before.
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.constraints.bounds import rooms
 from ddp.machine.memory import floats_at, rows_of
 from ddp.machine.number import WIDTH, lane_of, where_less
@@ -125,7 +125,7 @@ def priced(multipliers, numbers):
     return sum_of(total)
 
 
-@kernel
+@apart
 def let_limits_hold(error, U, lower, upper):
     """Take what limits hold out of the Lagrangian's gradient ``error`` (N+1, nz) in controls U (N, nu)."""
     n = error.shape[1] - U.shape[1]
@@ -201,7 +201,7 @@ def approach(alpha, place, towards, count):
         x[i] += alpha * (ends[i] - x[i])
 
 
-@kernel
+@apart
 def spread(dense, separable, touched, diagonal, H, out):
     """out (N+1, nz, nz) := H at knots that are dense, or its diagonal (N+1, nz) where it is known to be separable.
 

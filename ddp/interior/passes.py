@@ -9,7 +9,7 @@ memory: address of a `Memory`. What is not compiled Python is asked for, see par
 
 from typing import NamedTuple
 
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import apart, call_contraction, kernel
 from ddp.constraints.bound import CURVATURE, JACOBIAN
 from ddp.constraints.bounds import measure_room
 from ddp.constraints.row_table import add_forces, add_squares, along, evaluate, scale
@@ -261,7 +261,7 @@ def fill(p, exact):
     add_squares(a.table, a.J, rows_at(p.rows).w, separable, out, diagonal)
 
 
-@kernel
+@apart
 def shift(p, mu):
     """Add mu to Gauss-Newton's Hessians that are swept, in units of states and controls."""
     N, nz, units = p.N, p.n + p.nu, units_of(p)

@@ -5,7 +5,7 @@ The blocks of second_order.py are of lanes or of floats; products with a knot's 
 register.
 """
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.fields import Fields, nested, vector
 from ddp.machine.memory import address_of, as_matrix, as_vector, columns_of, floats_at, numbers_between
 from ddp.machine.number import WIDTH, width
@@ -156,7 +156,7 @@ def add_joint(iv, nj, lc, C, D, nz, ld, rows, bent, H):
     add_upper_product(address_of(H), ld, nz, ld, eta, 1, ld, to, ld, nj)
 
 
-@kernel
+@apart
 def displace(tree, ld, joints, rows, bent):
     """rows (nv, ld), which are η, become δq' = T δq + J η."""
     for b in range(tree.nb):

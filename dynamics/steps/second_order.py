@@ -20,7 +20,7 @@ contact without gains; with ω = (μ, ν) and the total δq' of the step the err
 hessians.py makes Hessians of all that, with η = h² a_z δz + h δv.
 """
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import apart, kernel
 from ddp.machine.fields import Fields, matrix_of, nested, rows_apart, vector
 from ddp.machine.memory import address_of, as_vector
 from ddp.machine.rows import clear_rows
@@ -107,27 +107,33 @@ def curve_step(tree, contacts, acting, kind, h, restitution, motion, weight, ome
 
     acting: the contacts, without gains if they are held.   motion: q, v, a, f, of an impact q, v, v⁺ - v, Λ.
     """
-    q, v, a, f = motion
-    nv, still = tree.nv, tree.weightless
     if kind == IMPACT:
-        place_bodies(still, q, True, w.ws)
-        place_contacts(still, contacts, q, w.ws, w.place)
-        impact_blocks(still, contacts, restitution, omega, motion[1:], w.still, w.no_fext, w.ws, w.place, b, w)
-        clear(as_vector(b.vv), nv * nv)
+        curve_impact(tree, contacts, restitution, motion, omega, w, b)
         return
+    q, v, a, f = motion
     composites(tree, q, v, a, w.no_fext, w.ws)
     place_contacts(tree, acting, q, w.ws, w.place)
     move_contacts(tree, acting, w.ws, w.place, w.seen)
     roll(tree, acting, a, w.ws, w.place)
     contact_blocks(tree, acting, omega, w.ws, w.place, f, b)
-    for i in range(nv):
+    for i in range(tree.nv):
         w.on_next[i] = weight[i]
     if kind == HELD:
         curve_end(tree, contacts, h, q, v, a, omega, w, b.W)
     curve_joints(tree, h, v, a, w, b.joints)
 
 
-@kernel
+@apart
+def curve_impact(tree, contacts, restitution, motion, omega, w, b):
+    """Fill the ``Blocks`` b of an impact."""
+    q, still = motion[0], tree.weightless
+    place_bodies(still, q, True, w.ws)
+    place_contacts(still, contacts, q, w.ws, w.place)
+    impact_blocks(still, contacts, restitution, omega, motion[1:], w.still, w.no_fext, w.ws, w.place, b, w)
+    clear(as_vector(b.vv), tree.nv * tree.nv)
+
+
+@apart
 def curve_end(tree, contacts, h, q, v, a, omega, w, W):
     """W, and e_q'ᵀ ν / h² added to w.on_next."""
     nv, nc = tree.nv, len(w.Je)
@@ -156,12 +162,18 @@ def curve_joints(tree, h, v, a, w, out):
     for b in range(tree.nb):
         iv, nj, kind = tree.iv[b], tree.nj[b], tree.kind[b]
         if is_group(kind):
-            xi, size = next_twist(kind, v, a, iv, h), nj * nj
-            joint_rates(kind, nj, xi, w.T, w.J)
-            joint_curvature(kind, nj, xi, twist_of(kind, w.on_next, iv, 1.0), w.J, w.C, w.D)
-            for i in range(nj):
-                for k in range(nj):
-                    place = at + i * nj + k
-                    out[place], out[place + size] = w.C[i, k], w.D[i, k]
-                    out[place + 2 * size], out[place + 3 * size] = w.T[i, k], w.J[i, k]
-            at += 4 * size
+            curve_joint(kind, iv, nj, next_twist(kind, v, a, iv, h), w, out[at:])
+            at += 4 * nj * nj
+
+
+@apart
+def curve_joint(kind, iv, nj, xi, w, out):
+    """C, D, T, J of one of them, which turns by ξ."""
+    size = nj * nj
+    joint_rates(kind, nj, xi, w.T, w.J)
+    joint_curvature(kind, nj, xi, twist_of(kind, w.on_next, iv, 1.0), w.J, w.C, w.D)
+    for i in range(nj):
+        for k in range(nj):
+            place = i * nj + k
+            out[place], out[place + size] = w.C[i, k], w.D[i, k]
+            out[place + 2 * size], out[place + 3 * size] = w.T[i, k], w.J[i, k]
