@@ -73,7 +73,9 @@ class Run(NamedTuple):
         X, t, plan = (np.asarray(part) for part in (played.X, played.t, played.plan))
         finite = np.isfinite(X).all(axis=1) & np.isfinite(plan).all(axis=1)
         end = len(X) if finite.all() else int(np.argmin(finite))
-        every = max(1, round(SEEN / (t[1] - t[0])))
+        if end == 0:
+            raise ProblemError("robot: expected a motion that begins with finite states, got one whose first is not")
+        every = max(1, round(SEEN / (t[1] - t[0]))) if len(t) > 1 else 1
         kept = np.append(np.arange(0, end - 1, every), end - 1)
         return cls(X[kept], None, played.problem, t[kept], plan[kept])
 
