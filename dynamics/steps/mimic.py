@@ -50,7 +50,7 @@ class MimicDynamics(ByKnot):
     followers: ``{"finger_2": ("finger_1", 1.0, 0.0)}``; default the <mimic> elements of the robot's URDF. Followers and
     leaders are joints with one plain number.
     actuation, damping, springs, control_limits: as of `RobotDynamics`; by default controls that drive followers alone
-    are left out.
+    are left out, with their rows of ``robot.control_limits``.
 
     States are those of the robot, followers among them: costs, limits, frames and drawings serve as they are. One that
     is not in its place comes there in the first step; `following` gives a start in which all are. Derivatives are exact
@@ -64,7 +64,7 @@ class MimicDynamics(ByKnot):
         damping: bool | None = None, springs: bool | None = None, control_limits: ArrayLike | None = None,
     ) -> None:  # fmt: skip
         check_rigid(robot)
-        plain = RobotDynamics(robot, dt, actuation, damping=damping, springs=springs, control_limits=control_limits)
+        plain = RobotDynamics(robot, dt, actuation, damping=damping, springs=springs)
         self.robot, self.dt, self.damping, self.springs = robot, plain.dt, plain.damping, plain.springs
         self.followers = _checked(robot, followers)
         nv, names = robot.nv, list(self.followers)
@@ -80,9 +80,11 @@ class MimicDynamics(ByKnot):
         free[self._v] = -J @ free
         self._J, self._G, self._F = J, free, np.eye(nv)[:, self._v]
         S, limits = plain.actuation, plain.control_limits
+        if control_limits is not None:
+            limits = as_array("control_limits", control_limits, (None, None), finite=False)
         if actuation is None:
             alone = S.any(axis=0) & ~np.delete(S, self._v, axis=0).any(axis=0)
-            limits = limits[~alone] if control_limits is None else limits
+            limits = limits[~alone] if limits.shape == (S.shape[1], 2) else limits
             S = S[:, ~alone]
         self.actuation = np.ascontiguousarray(S)
         self.nx, self.nu = robot.nq + nv, S.shape[1]

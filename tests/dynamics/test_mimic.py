@@ -136,6 +136,14 @@ def test_a_urdfs_own_followers_have_no_controls_and_move_with_their_leaders():
     assert held == pytest.approx(0.0, abs=1e-9)  # fingers that move across gravity, and no lever at the tip
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_limits_are_those_of_the_controls_that_are_left_or_of_all_joints(rows):
+    limits = np.array([[-1.0, 2.0], [-3.0, 4.0], [-5.0, 6.0]])[:rows]
+    np.testing.assert_array_equal(MimicDynamics(hand(), 0.01, control_limits=limits).control_limits, [[-1.0, 2.0]])
+    with pytest.raises(ProblemError, match=r"control_limits: expected shape \(1, 2\), got \(2, 2\)"):
+        MimicDynamics(hand(), 0.01, control_limits=np.tile([-1.0, 1.0], (2, 1)))
+
+
 def test_joints_that_cannot_follow_are_named():
     free = dynamics.load(HAND.format(INERTIAL, ""), root="free-flyer")
     plain = dynamics.load("ur5")
