@@ -84,3 +84,12 @@ def test_forces_that_actuators_cannot_give_are_refused(actuators, words):
     other = mujoco.MjModel.from_xml_string(TREE.format(base="", actuators=actuators))
     with pytest.raises(ProblemError, match=words):
         interop.mujoco_controls(dynamics.load(text), other, mujoco.MjData(other), [1.0, 2.0, 3.0])
+
+
+def test_data_of_another_model_is_refused():
+    text = TREE.format(base="", actuators='<motor joint="a"/><motor joint="b"/><motor joint="c"/>')
+    model = mujoco.MjModel.from_xml_string(text)
+    other = mujoco.MjModel.from_xml_string(TREE.format(base="", actuators='<motor joint="a"/>'))
+    words = r"data: expected that of the model, \(nq, nv, nu\) = \(3, 3, 3\), got \(3, 3, 1\)"
+    with pytest.raises(ProblemError, match=words):
+        interop.mujoco_controls(dynamics.load(text), model, mujoco.MjData(other), [1.0, 2.0, 3.0])
