@@ -204,6 +204,13 @@ def as_state(dynamics: System, field: str, x: ArrayLike) -> Array:
     return state
 
 
+def within_motion(field: str, value: float, duration: float) -> float:
+    """The time itself; ProblemError for one that is longer than a motion [s]."""
+    if value > duration:
+        raise ProblemError(f"{field}: expected at most {duration:g} s, the motion's duration, got {value:g}")
+    return value
+
+
 SUFFIXES = ".npz", ".csv", ".json"
 
 

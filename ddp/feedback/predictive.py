@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ddp.errors import ProblemError, affordable, as_array, positive
 from ddp.feedback.feedback import tracking_policy
-from ddp.feedback.policy import Policy, as_state
+from ddp.feedback.policy import Policy, as_state, within_motion
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.systems.system import System, Tracked, Tracking, ability
@@ -45,6 +45,9 @@ class PredictivePolicy:
         """Forget the controls that were sent."""
         self._sent: deque[tuple[float, Array]] = deque()
 
+    def __repr__(self) -> str:
+        return f"PredictivePolicy(delay={self.delay})"
+
     def __call__(self, t: float, x: ArrayLike) -> Array:
         """The control (nu,) to send at time t [s] in state x (nx,); raises ProblemError as `Policy` does."""
         time = float(as_array("t", t, ()))
@@ -59,11 +62,16 @@ class PredictivePolicy:
         return u
 
     def ahead(self, t: float, x: Array) -> Array:
-        """The state (nx,) that a control sent at time t [s] meets, from the one that is measured then."""
-        h = self.delay / self._count
+        """The state (nx,) that a control sent at time t [s] meets, from the one x that is measured then.
+
+        Where the model overflows on the way, x itself.
+        """
+        h, ahead = self.delay / self._count, x
         for j in range(self._count):
-            x = self._model.step(x, self._acting(t - self.delay + j * h, h), j)
-        return x
+            ahead = self._model.step(ahead, self._acting(t - self.delay + j * h, h), j)
+            if not np.isfinite(ahead).all():
+                return x
+        return ahead
 
     def _acting(self, start: float, lasting: float) -> Array:
         """Mean of the controls that were sent from a time on [s], and before the first one of those planned."""
@@ -83,6 +91,7 @@ def predictive_policy(
     """The policy about a motion in one stretch; ProblemError for others."""
     late = positive("delay", delay)
     policy = tracking_policy(problem, X, U, weights, step)
+    within_motion("delay", late, policy.duration)
     tracked: Tracked = ability(problem.dynamics, "tracked")
     if len(stretches := tracked.stretches(problem.horizon)) != 1 or len(stretches[0]) != problem.horizon:
         raise ProblemError("delay: expected a motion whose contacts do not change, where it is predicted")

@@ -18,7 +18,7 @@ from ddp.constraints.placement import shifted
 from ddp.errors import ProblemError, at_least_zero, choice, instance, positive_integer
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy, adaptive_policy
 from ddp.feedback.feedback import priced_policy, tracking_policy
-from ddp.feedback.policy import Policy, held_policy
+from ddp.feedback.policy import Policy, held_policy, within_motion
 from ddp.feedback.predictive import PredictivePolicy, predictive_policy
 from ddp.files import as_path, shown
 from ddp.problem import Problem
@@ -170,7 +170,7 @@ class Solution:
         """
         problem = self._own_problem("feedback")
         choice("feedback", feedback, ("tracking", "solver", "priced"))
-        late = at_least_zero("delay", delay, " s")
+        late = within_motion("delay", at_least_zero("delay", delay, " s"), self.t[-1])
         if feedback == "tracking":
             return tracking_policy(problem, self.X, self.U, weights, step, late)
         if feedback == "priced" and step is None:
@@ -189,8 +189,9 @@ class Solution:
         which feedback does not keep forces within cones of friction. Call it at least every few milliseconds, from one
         loop.
         """
-        late = at_least_zero("delay", delay, " s")
-        return adaptive_policy(self._own_problem("adaptive"), self.X, self.U, weights, step, late)
+        problem = self._own_problem("adaptive")
+        late = within_motion("delay", at_least_zero("delay", delay, " s"), self.t[-1])
+        return adaptive_policy(problem, self.X, self.U, weights, step, late)
 
     def predictive(self, delay: float, weights: Tracking | None = None, step: float | None = None) -> PredictivePolicy:
         """Policy that answers the state which its late controls will meet; other arguments as of `feedback`.

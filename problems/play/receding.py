@@ -21,6 +21,7 @@ from ddp.errors import (
     said,
     suggesting,
 )
+from ddp.feedback.policy import within_motion
 from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
@@ -36,7 +37,6 @@ from problems.play.simulation import (
     at_limits,
     control_step,
     feet_of,
-    lasting,
     played,
     pushed,
     system_of,
@@ -156,7 +156,7 @@ def simulate_receding(
     mu = 0.7 if friction is None else positive("friction", friction)
     soft, factor = positive("softness", softness), positive("mass", mass)
     late, spread = at_least_zero("delay", delay), at_least_zero("noise", noise)
-    lasting("delay", late, count * step)
+    within_motion("delay", late, count * step)
     rng = np.random.default_rng(integer("seed", seed))
     planner.restart()
 

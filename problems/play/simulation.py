@@ -23,7 +23,7 @@ from ddp.errors import (
     suggesting,
 )
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
-from ddp.feedback.policy import Policy, names
+from ddp.feedback.policy import Policy, names, within_motion
 from ddp.feedback.predictive import PredictivePolicy
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -190,7 +190,7 @@ def simulate(
         raise ProblemError(f"policy: expected one of {known}, or a function of t and x, got {said(policy)}")
     plan = solution.policy
     every = control_step(rate, plan.duration)
-    lasting("delay", late, plan.duration)
+    within_motion("delay", late, plan.duration)
     controller = policy if callable(policy) else named(solution, policy)
     limits = controller
     while isinstance(limits, (AdaptivePolicy, ContactPolicy, PredictivePolicy)):
@@ -403,12 +403,6 @@ def control_step(rate: float, duration: float) -> float:
     if step > (1.0 + 1e-9) * duration:
         raise ProblemError(f"rate: expected at least {1.0 / duration:g} Hz, a control in {duration:g} s, got {rate:g}")
     return step
-
-
-def lasting(field: str, value: float, duration: float) -> None:
-    """Raise ProblemError for what takes longer than a motion [s]."""
-    if value > duration:
-        raise ProblemError(f"{field}: expected at most {duration:g} s, the motion's duration, got {value:g}")
 
 
 def weight_of(robot: Robot) -> float:

@@ -264,6 +264,7 @@ def test_a_policy_survives_a_trip_to_another_process(solution):
 @pytest.mark.parametrize(("given", "words"), [
     ({"feedback": "own"}, "feedback: unknown 'own'"),
     ({"delay": -1.0}, "delay: expected at least 0 s"),
+    ({"delay": 30.0}, "delay: expected at most .* s, the motion's duration, got 30"),
     ({"step": 0.0}, "step: expected a positive number"),
     ({"weights": 3.0}, "weights: expected Tracking"),
     ({"weights": ddp.Tracking(*map(np.ones, (12, 6, 12, (6, 12))), friction=0.0)}, "weights.friction: expected"),
