@@ -201,7 +201,9 @@ class Problem:
         """
         objective = Objective.of(dynamics, self.horizon, x0, running, during, at, terminal, tried=True)
         terms = {"running": running, "during": during, "at": at, "terminal": terminal}
-        return self.starting_at(x0).twin(dynamics=dynamics, objective=objective, **terms)
+        moved = self.starting_at(x0).twin(dynamics=dynamics, objective=objective, **terms)
+        vars(moved).pop("structure", None)  # its steps may last otherwise
+        return moved
 
     def cost(self, X: Array, U: Array) -> float:
         """The total cost of X (N+1, nx) and U (N, nu), with that of `Soft` violations; ProblemError if not finite."""
@@ -274,7 +276,7 @@ class Problem:
     @cached_property
     def structure(self) -> Structure:
         """Structure of the dynamics that sweeps make use of."""
-        return structure_of(self.dynamics)
+        return structure_of(self.dynamics, self.horizon)
 
     @cached_property
     def limited(self) -> bool:

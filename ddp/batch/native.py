@@ -115,7 +115,7 @@ class _Memory:
     def __init__(self, problem: Problem, solver: DDP, most: int) -> None:
         d, N = problem.dynamics, problem.horizon
         nx, n, nu, structure = d.nx, d.n, d.nu, problem.structure
-        sizes = n, nu, structure.swept[0] > 0.0, len(structure.halves[1])
+        sizes = n, nu, len(structure.swept[0]) > 0, len(structure.halves[1])
         self.shares = max(n, nu) <= SHARED
         count = min(LANES if self.shares else WIDTH, most)
         self.derivatives = problem.allocate(lambda shape: aligned_zeros((count if self.shares else 1, *shape)))

@@ -68,7 +68,7 @@ class Recursion:
         bends = np.zeros((N if whole and self.closing.address else 1, 2, n, n))
         self.horizon = horizon_of(derivatives, second, steps, self.closing, bends, structure.blocks, whole)
         self.horizon.limited = int(limited)
-        self.sizes = sizes = n, nu, structure.swept[0] > 0.0, len(steps[1])
+        self.sizes = sizes = n, nu, len(structure.swept[0]) > 0, len(steps[1])
         self._owner = RoomOwner(*sizes)
         self.room = self._owner.address
         self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room, self.horizon.address)
@@ -111,7 +111,7 @@ class Backward:
         segments: int = 1, structure: Structure | None = None,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
-        self._structure = known = structure or structure_of(dynamics)
+        self._structure = known = structure or structure_of(dynamics, N)
         self.system, self._reuse = (dynamics, traced_of(dynamics)), reuse
         self._contract, self._record = contract, derivatives.record
         self._chosen = multipliers if multipliers in (VALUE, COSTATE) else ""
@@ -187,6 +187,7 @@ class Backward:
         if not are_equal(structure, self._structure) or (closing.address != 0) != (recursion.closing.address != 0):
             return False
         self.system, self._contraction, self._others, recursion.closing = (dynamics, traced), None, [], closing
+        horizon.h[:] = structure.halves[0]
         point_to(horizon, contraction=0, context=0, closing=closing.address, closing_context=closing.context)
         return True
 

@@ -65,7 +65,7 @@ def cross(r, blocks, J, C, blend):
 def steps_of(z, memory):
     """n, nu, whether steps are semi-implicit, how many runs are bent, and vectors p, w (n,), l_u (nu,) to work in."""
     vectors = rows_of(memory)
-    return z.n, z.nu, z.h > 0.0, len(z.bent), vectors, vectors[z.n :], vectors[2 * z.n :]
+    return z.n, z.nu, z.halved != 0, len(z.bent), vectors, vectors[z.n :], vectors[2 * z.n :]
 
 
 def weigh(horizon, follows, unused, none):  # type: ignore[no-untyped-def]
@@ -100,7 +100,7 @@ def weigh(horizon, follows, unused, none):  # type: ignore[no-untyped-def]
         if halves:
             for b in range(runs):
                 add_steps(A, B, n, nu, bent[b, 0], bent[b, 1], follows, w, p, l_u)
-            pass_on(m, z.h, bent, runs, p, w)
+            pass_on(m, z.h[t], bent, runs, p, w)
             add_steps(A, B, n, nu, m, n - m, follows, w, p, l_u)
         else:
             add_steps(A, B, n, nu, 0, n, follows, w, p, l_u)

@@ -9,7 +9,7 @@ from ddp.derivatives import Derivatives
 from ddp.machine.declared import each
 from ddp.machine.memory import address_of
 from ddp.machine.rows import clear_rows
-from ddp.machine.struct import Struct, integer, integer_matrix, integers, matrix, real, reals
+from ddp.machine.struct import Struct, integer, integer_matrix, integers, matrix, reals
 from ddp.machine.written import filled
 from ddp.protocols import Array
 from ddp.sweeps.riccati import add_hessian, load_hessian
@@ -23,7 +23,7 @@ SLOPED, UNSLOPED = 1, 2
 class Horizon(Struct):
     """N knots of n states and nu controls: `Derivatives`, second orders, gaps, limits, and the policy that is found.
 
-    h, bent (g, 2): of semi-implicit steps, see riccati.py; h = 0 for others.
+    halved: whether steps are semi-implicit; h (N,) or (0,), bent (g, 2): of those, see riccati.py.
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
     Hessians or, ``in_blocks``, those of `system.Abilities`.
     gaps (N, n), torn: whether any is open, see `SLOPED`; crossed (g, 2): where they bend derivatives, bends
@@ -35,7 +35,8 @@ class Horizon(Struct):
     N, n, nu = each(3, integer)
     A, B, lz, lzz, exact, diagonal = each(6, matrix)
     separable: NDArray[np.int64] = integers()
-    h: float = real()
+    halved: int = integer()
+    h: Array = reals()
     bent: NDArray[np.int64] = integer_matrix()
     record, T = each(2, matrix, constant=False)
     in_blocks, contraction, context = each(3, integer)
@@ -59,8 +60,8 @@ def horizon_of(
     free = np.full((N if limited else 0, nu), np.inf)
     return filled(
         Horizon, N=N, n=n, nu=nu, A=d.A, B=d.B, lz=d.lz, lzz=d.lzz, exact=d.exact, diagonal=d.diagonal,
-        separable=np.zeros(N + 1, dtype=np.int64), h=steps[0], bent=steps[1], record=d.record,
-        T=second, gaps=np.zeros((N, n)),
+        separable=np.zeros(N + 1, dtype=np.int64), halved=int(len(steps[0]) > 0), h=steps[0].copy(),
+        bent=steps[1], record=d.record, T=second, gaps=np.zeros((N, n)),
         closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed,
         weights=np.zeros((N, n)), limited=int(limited), low=-free, high=free,
         held=np.zeros_like(free), rows=np.zeros((len(free), nu * (n + nu + 1))), k=np.zeros((N, nu)),

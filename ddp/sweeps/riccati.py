@@ -190,13 +190,14 @@ def is_given(T):
 def action_value(r, h, bent, gradients, start, stride, lz, factor, T):
     """Q := start + Fᵀ V F, and rows q := l_z + Fᵀ v, after `load_step`; start: the address of Q, or of zeros, stride 0.
 
+    h: of semi-implicit steps, a vector that begins with the step's.
     T: 0, or the address of a second order whose block nq is added, ``factor`` times, and its transpose.
     """
     n, nu, ld, lx, Q, q, Z = r.n, r.nu, r.ld, r.lx, r.Q, r.q, r.Z
     m, size, above, M = n // 2, n, 0, r.V
     rows = gradients + r.more
     if r.halved:
-        size, M = halve(r, h, bent, rows), r.M
+        size, M = halve(r, h[0], bent, rows), r.M
         above = size
     elif is_given(T):
         above = m

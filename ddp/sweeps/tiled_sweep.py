@@ -59,7 +59,7 @@ def act(p, r, t, rows, blend, mu):
         T = own(p.T, t)
         bend(r, blend, T, bent)
     load_step(r, bent, address_of(p.A[t]), address_of(p.B[t]))
-    action_value(r, p.h, bent, rows, start, stride, address_of(p.lz[t]), blend, T)
+    action_value(r, p.h[t:], bent, rows, start, stride, address_of(p.lz[t]), blend, T)
     if is_given(T):
         add_blocks(r, blend, T)
     elif second:

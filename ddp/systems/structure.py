@@ -7,16 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddp.machine.tiles import padded
+from ddp.protocols import Array
 from ddp.systems.system import Contraction, System, ability
 
 SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""
 
-NO_HALVES = 0.0, np.zeros((0, 2), dtype=np.int64)
+NO_HALVES = np.zeros(0), np.zeros((0, 2), dtype=np.int64)
 """Structure of steps that are not semi-implicit."""
 
-Halves = tuple[float, NDArray[np.int64]]
-"""The step and the bent rows that `system.Abilities` tells."""
+Halves = tuple[Array, NDArray[np.int64]]
+"""The steps (N,) of knots and the bent rows that `system.Abilities` tells."""
 
 
 class Structure(NamedTuple):
@@ -34,14 +35,14 @@ class Structure(NamedTuple):
 
 
 def are_equal(one: Structure, other: Structure) -> bool:
-    """Whether two structures are the same, numbers of their steps among them."""
+    """Whether two structures are the same but for how long steps are."""
     return one is other or _numbers(one) == _numbers(other)
 
 
 def _numbers(known: Structure) -> tuple[Any, ...]:
     """Everything in a structure, arrays of integers as bytes, which compare in a tenth of the time."""
     (h, bent), (own, turned), batched, blockwise, blocks = known
-    return h, bent.tobytes(), own, turned.tobytes(), batched, blockwise, blocks.tobytes()
+    return len(h), bent.tobytes(), len(own), turned.tobytes(), batched, blockwise, blocks.tobytes()
 
 
 def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
@@ -54,10 +55,13 @@ def is_underactuated(dynamics: System) -> bool:
     return 2 * dynamics.nu < dynamics.n
 
 
-def structure_of(dynamics: System) -> Structure:
-    """Structure of a system."""
+def structure_of(dynamics: System, N: int) -> Structure:
+    """Structure of N steps of a system."""
     semi_implicit = ability(dynamics, "semi_implicit")
-    halves, n = semi_implicit or NO_HALVES, dynamics.n
+    halves, n = NO_HALVES, dynamics.n
+    if semi_implicit is not None:
+        h = np.ravel(semi_implicit[0]).astype(np.float64)
+        halves = h[np.minimum(np.arange(N), len(h) - 1)], semi_implicit[1]
     turned = int(halves[1][:, 1].sum())
     pays = n >= max(SMALL, BENT * turned) and turned + padded(n // 2) <= padded(n)  # rows of M are as long as V's
     batched = bool(ability(dynamics, "batched"))

@@ -276,8 +276,9 @@ class Abilities(Protocol):
     thread_safe: whether several threads may ask at once, for compiled kernels do the work.
     lanes: how many step lengths are rolled out for the price of one, 0 for none.
     control_limits (nu, 2): lower and upper limit of each control, ±inf where there is none, for problems given none.
-    semi_implicit: where states may be halves (q, v) with δq' = δq + h δv' but for a few rows, the step h > 0, and
-        (g, 2) where the runs of other rows of δq' begin and how many they are; None if not. Sweeps are then faster.
+    semi_implicit: where states may be halves (q, v) with δq' = δq + h δv' but for a few rows, the step h > 0, or
+        those (K,) of knots, h >= 0, the last one to the end; and (g, 2) where the runs of other rows of δq' begin and
+        how many they are; None if not. Sweeps are then faster.
     batched: whether ``contract`` takes many knots at once, if weights are known before, faster than one by one.
     notes_size: floats of a knot's notes of rollouts: what costs would have to find again, contact forces say.
     variable: names of the numbers that ``varied`` takes.
@@ -291,7 +292,7 @@ class Abilities(Protocol):
     thread_safe: bool = False
     lanes: int = 0
     control_limits: Array | None = None
-    semi_implicit: tuple[float, NDArray[np.int64]] | None = None
+    semi_implicit: tuple[float | Array, NDArray[np.int64]] | None = None
     batched: bool = False
     notes_size: int = 0
     tracked: Tracked | None = None

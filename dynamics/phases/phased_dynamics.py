@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers, suggesting
 from ddp.protocols import Array, copied
@@ -88,6 +88,11 @@ class PhasedDynamics(SteppedRobot):
     def phase_durations(self) -> Array:
         """Duration of each phase [s]."""
         return np.array([phase.knots * (self.dt if phase.dt is None else phase.dt) for phase in self.phases])
+
+    @property
+    def semi_implicit(self) -> tuple[Array, NDArray[np.int64]]:
+        """How long steps are, the last mode's to the end, and rows of joints whose motions do not commute."""
+        return self.step_durations(self.knots + 1), self._bent_rows
 
     def phase_of(self, knot: int) -> Phase:
         """The phase that a knot belongs to."""

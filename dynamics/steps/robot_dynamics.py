@@ -102,10 +102,7 @@ class RobotDynamics(SteppedRobot):
     @cached_property
     def semi_implicit(self) -> tuple[float, NDArray[np.int64]] | None:
         """dt, and the rows of joints whose motions do not commute: see `system.Abilities`."""
-        if not self._scheme.halves:
-            return None
-        tree, bent = self._tree, self._bent
-        return self.dt, np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
+        return (self.dt, self._bent_rows) if self._scheme.halves else None
 
     def nominal_control(self, x: ArrayLike) -> Array:
         """The controls (nu,) that best balance gravity, springs and loads at rest where x is, by least squares.

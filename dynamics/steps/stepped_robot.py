@@ -264,6 +264,12 @@ class SteppedRobot(ABC):
         """Whether each body's joint moves by a group that does not commute."""
         return np.isin(self._tree.kind, GROUPS)
 
+    @property
+    def _bent_rows(self) -> NDArray[np.int64]:
+        """Where the velocities (g, 2) of such joints begin, and how many they are."""
+        tree, bent = self._tree, self._bent
+        return np.ascontiguousarray(np.stack([tree.iv[bent], tree.nj[bent]], axis=1), dtype=np.int64)
+
     def linearize(self, x: ArrayLike, u: ArrayLike, knot: int = 0) -> tuple[Array, Array]:
         """``A (n, n), B (n, nu)`` of one knot, in exponential coordinates."""
         out = self._expand_one(x, u, knot)

@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from test_sized_sweep import N, random_derivatives, second_order, swept
+from test_sized_sweep import N, halves_of, random_derivatives, second_order, swept
 from thorough import cases
 
 from ddp.sweeps.lane_sweep import eight_sweeps, eight_sweeps_of
@@ -26,7 +26,7 @@ class Eight:
         orders = [second_order(rng, d, bent) for d in self.problems]
         self.T = [np.zeros_like(T) if i in poisoned else T for i, (T, _) in enumerate(orders)]
         self.seconds = [second for _, second in orders]
-        self.mus, halves = rng.uniform(0.0, 0.3, size=8), (h, np.array(bent, np.int64).reshape(-1, 2))
+        self.mus, halves = rng.uniform(0.0, 0.3, size=8), halves_of(h, bent)
         sizes = n, nu, h > 0.0, len(bent)
         self.k, self.K = np.zeros((8, N * nu)), np.zeros((8, N * nu * n))
         shapes = {"x": (N + 1, n), "u": (N, nu), "costate": (N + 1, n), "weights": (N, n)}

@@ -37,7 +37,7 @@ def sweep(room, h, bent, A, B, H, l, k, K, T, factor):
         blocks = T[t].ctypes.data if len(T) > 0 else 0
         if blocks != 0:
             bend(r, factor, blocks, bent)
-        action_value(r, h, bent, 2, r.Q, r.ld, l[t].ctypes.data, factor, blocks)
+        action_value(r, h[t:], bent, 2, r.Q, r.ld, l[t].ctypes.data, factor, blocks)
         if blocks != 0:
             add_blocks(r, factor, blocks)
         forget_idle(r)
@@ -73,11 +73,12 @@ def random_problem(rng, N, n, nu):
 def swept(h, bent, F, H, l, V, v, T=NO_BLOCKS, factor=0.0):
     N, nz = l.shape
     n = len(v)
-    room = RoomOwner(n, nz - n, h > 0.0, len(bent))
+    room = RoomOwner(n, nz - n, np.max(h) > 0.0, len(bent))
     room.V[:], room.v[:2] = V, v
     k, K = np.empty((N, nz - n)), np.empty((N, nz - n, n))
     A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
-    failed = sweep(room.address, h, np.array(bent, np.int64).reshape(-1, 2), A, B, H, l, k, K, T, factor)
+    steps, rows = np.broadcast_to(h, N).copy(), np.array(bent, np.int64).reshape(-1, 2)
+    failed = sweep(room.address, steps, rows, A, B, H, l, k, K, T, factor)
     return failed, k, K, room.V, room.v[0]
 
 
@@ -97,11 +98,11 @@ def test_the_tiled_sweep_is_the_dense_recursion(n, nu):
 @pytest.mark.parametrize(("n", "nu"), [size for size in SIZES if size[0] % 2 == 0])
 @pytest.mark.parametrize("bent", [[], [(0, 6)], [(1, 3), (4, 2)]])
 def test_a_semi_implicit_step_gives_what_its_dense_form_gives(n, nu, bent):
-    m, N, h = n // 2, 5, 0.1
+    m, N, h = n // 2, 5, np.array([0.1, 0.0, 0.2, 0.0, 0.1])
     bent = [(i, size) for i, size in bent if i + size <= m]
     rng = np.random.default_rng(n)
     F, *rest = random_problem(rng, N, n, nu)
-    F[:, :m] = h * F[:, m:]
+    F[:, :m] = h[:, None, None] * F[:, m:]
     F[:, :m, :m] += np.eye(m)
     for i, size in bent:
         F[:, i : i + size] = rng.normal(size=(N, size, n + nu))

@@ -23,7 +23,14 @@ from ddp.systems.system import Contraction
 
 N = 7
 NOTHING = Contraction(0, 0, None)
+LASTING = np.array([1.0, 1.0, 0.0, 2.0, 0.5, 0.0, 1.5])
+"""Steps of knots, by that of one; some take no time."""
 BENT = [[], [(0, 6)], [(1, 3), (4, 2)]]
+
+
+def halves_of(h, bent):
+    """Steps and bent rows as sweeps have them: of semi-implicit steps of h times `LASTING`, of others where h = 0."""
+    return (h * LASTING if h > 0.0 else np.zeros(0)), np.array(bent, np.int64).reshape(-1, 2)
 
 
 def random_derivatives(rng, n, nu, h=0.0, bent=()):
@@ -31,7 +38,7 @@ def random_derivatives(rng, n, nu, h=0.0, bent=()):
     m, nz = n // 2, n + nu
     F = np.concatenate([np.eye(n) + 0.3 / np.sqrt(n) * rng.normal(size=(N, n, n)), rng.normal(size=(N, n, nu))], 2)
     if h > 0.0:
-        F[:, :m] = h * F[:, m:]
+        F[:, :m] = h * LASTING[:, None, None] * F[:, m:]
         F[:, :m, :m] += np.eye(m)
         for first, size in bent:
             F[:, first : first + size] = rng.normal(size=(N, size, nz))
@@ -52,7 +59,7 @@ def second_order(rng, d, bent):
 def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0), gaps=None):
     """The failed knot or -1, k, K, the decrease that is promised, the costate's largest slope, Q_uu where it failed."""
     _, n, nu = d.B.shape
-    halves = h, np.array(bent, np.int64).reshape(-1, 2)
+    halves = halves_of(h, bent)
     sweep = sweep_of(n, nu, h > 0.0, len(bent)) if sized else tiled_sweep.sweep
     second, bends = np.zeros((1, n + nu, n + nu)), np.zeros((1, 2, n, n))
     room = RoomOwner(n, nu, h > 0.0, len(bent))
@@ -164,7 +171,7 @@ def test_known_sizes_change_rounding_alone(n, nu, bent, h):
 @pytest.mark.parametrize("follows", [False, True])
 def test_costates_are_those_of_dense_products(n, nu, h, bent, follows):
     rng = np.random.default_rng(n + len(bent))
-    d, halves = random_derivatives(rng, n, nu, h, bent), (h, np.array(bent, np.int64).reshape(-1, 2))
+    d, halves = random_derivatives(rng, n, nu, h, bent), halves_of(h, bent)
     nothing = np.zeros((1, n + nu, n + nu)), halves, NOTHING, np.zeros((1, 2, n, n)), np.zeros((0, 2), np.int64)
     K, expected, p = rng.normal(size=(N, nu, n)), np.empty((N, n)), d.lz[N, :n]
     for t in reversed(range(N)):
@@ -201,8 +208,9 @@ def test_a_sweep_is_found_by_its_name():
 @pytest.mark.parametrize(("n", "turned"), [(6, 1), (6, 2), (8, 1), (8, 2), (10, 3), (18, 6), (24, 8)])
 def test_halves_are_made_use_of_where_there_is_room_for_them(n, turned):
     rng, h, bent = np.random.default_rng(n), 0.1, [(0, turned)]
-    told = SimpleNamespace(n=n, semi_implicit=(h, np.array(bent)), closing=lambda: NOTHING)
-    h, bent = structure_of(told).swept
+    told = SimpleNamespace(n=n, semi_implicit=(h * LASTING[:-1], np.array(bent)), closing=lambda: NOTHING)
+    steps, bent = structure_of(told, N).swept
+    assert np.array_equal(steps, h * LASTING[[0, 1, 2, 3, 4, 5, 5]] if n >= 10 else [])
+    h = h if n >= 10 else 0.0
     d = random_derivatives(rng, n, 5, h, bent)
-    assert (h > 0.0) == (n >= 10)
     assert_optimal(d, some_separable(rng), h=h, bent=bent, sized=False)

@@ -8,12 +8,16 @@ import pinocchio as pin
 import pytest
 from contact_oracles import FEET, Constrained, points_of_a_shank, some_contacts
 from oracles import contract_rows, fourth_order, passive, random_tree, relative_error, sprung
+from recursion import dense_sweep
 from step_oracles import assert_first_order, assert_memory_does_not_matter, assert_second_order
 
 import ddp
 import dynamics
+from ddp.derivatives import Derivatives
 from ddp.errors import ModelError, ProblemError
 from ddp.protocols import Dynamics
+from ddp.sweeps.backward import Backward
+from ddp.systems.structure import structure_of
 from ddp.systems.system import Expansion, expanded
 from dynamics import Contact, Phase, PhasedDynamics
 from problems import gaits
@@ -121,6 +125,44 @@ def test_hessians_of_lines_are_differences_of_linearizations(rng):
 def some_joints(robot):
     """Half of the joints driven."""
     return np.eye(robot.nv)[:, ::2]
+
+
+def test_rows_that_are_not_bent_are_plain_whatever_steps_last(case, rng):
+    system, X, U = case
+    twice = system.lasting(system.phase_durations * rng.uniform(0.5, 2.0, size=len(system.phases)))
+    for own in (system, twice, twice.from_knot(2)):
+        (h, bent), m = own.semi_implicit, own.robot.nv
+        plain = np.ones(m, dtype=bool)
+        for first, size in bent:
+            plain[first : first + size] = False
+        assert plain.sum() >= m - 6 * len(bent) > 0
+        for t in range(own.knots + 1):  # the last one is beyond its phases
+            x, u = (part[t % own.knots] for part in (X, U))
+            F = np.hstack(own.linearize(x, u, t))
+            assert h[t] == own.step_durations(t + 1)[t]
+            np.testing.assert_allclose(
+                F[:m][plain], (h[t] * F[m:] + np.eye(m, F.shape[1]))[plain], rtol=0.0, atol=1e-13 * np.abs(F).max()
+            )
+
+
+def test_sweeps_of_a_cycle_from_later_knots_on_know_how_long_steps_are(case, rng):
+    """Also in memory that an earlier horizon has left: what dense matrices give."""
+    system, X, U = case
+    N, nz = system.knots, system.n + system.nu
+    cycle = system.lasting(system.phase_durations * np.linspace(0.5, 2.0, len(system.phases)))
+    A, B, record = Expansion.of(cycle, N, np.zeros)
+    H, lz = np.tile(np.eye(nz), (N + 1, 1, 1)), rng.normal(size=(N + 1, nz))
+    d = Derivatives(A, B, record, np.zeros(N + 1), lz, H, H, np.ones((N + 1, nz)), np.empty(0))
+    kept = Backward(d, cycle)
+    for first in range(N):
+        later = cycle.from_knot(first)
+        later.expand(X, U, Expansion(A, B, record))
+        assert kept.turned(later, structure_of(later, N))
+        found = kept(0.0, 0.0)
+        expected = dense_sweep(d, lambda *_: np.zeros((nz, nz)), later.closing(), 0.0, 0.0)
+        assert found.failed == -1
+        assert relative_error(found.K, expected.K) < 1e-7
+        assert relative_error(found.k, expected.k) < 1e-7
 
 
 def test_slices_know_their_knots(case):

@@ -30,7 +30,7 @@ def called(made, name, struct, *words):
 
 def differentiated(made, system, X, U, weights):
     """A, B and second order of a trajectory."""
-    n, nu, structure = system.n, system.nu, structure_of(system)
+    n, nu, structure = system.n, system.nu, structure_of(system, N)
     size = numbers_of_blocks(n // 2, structure.halves[1]) if structure.blockwise else (n + nu) ** 2
     A, B, T = np.zeros((N, n, n)), np.zeros((N, n, nu)), np.zeros((N, size))
     record = np.zeros((N, system.record_size))

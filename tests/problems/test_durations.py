@@ -44,20 +44,28 @@ def test_the_gradient_by_durations_is_that_of_optima_found_again(options, rng):
 
 
 def test_the_hessian_and_the_prediction_are_those_of_optima_found_again(rng):
-    problem = uneven()
+    problem, to_rounding = uneven(), ddp.DDP(tolerance=1e-18)  # whose gradients are then divided by a short step
     T = problem.dynamics.phase_durations
-    best = ddp.solve(problem, PRECISE, legged.follow_nominal(problem))
+    best = ddp.solve(problem, to_rounding, legged.follow_nominal(problem))
     known, along = sensitivity(best), T * rng.normal(size=len(T))
 
     def again(e):
-        solution = ddp.solve(with_durations(problem, T + e * along), PRECISE, known.predicted(e * along))
+        solution = ddp.solve(with_durations(problem, T + e * along), to_rounding, known.predicted(e * along))
         moved = problem.dynamics.difference(best.X, solution.X)
         return np.concatenate([gradient(solution), solution.U.ravel(), moved.ravel()])
 
-    found = np.split(fourth(again, 1e-4), [len(T), len(T) + best.U.size])
+    found = np.split(fourth(again, 4e-4), [len(T), len(T) + best.U.size])
     assert known.hessian @ along == pytest.approx(found[0], abs=5e-5 * np.abs(found[0]).max())
     for predicted, seen in zip((known.dU @ along, known.dX @ along), found[1:], strict=True):
         assert predicted.ravel() == pytest.approx(seen, abs=1e-4 * np.abs(seen).max())
+
+
+def test_copies_with_other_durations_know_how_long_their_steps_last():
+    problem = uneven()
+    before = problem.structure.halves[0]
+    longer = with_durations(problem, 1.25 * problem.dynamics.phase_durations)
+    np.testing.assert_allclose(longer.structure.halves[0], 1.25 * before, rtol=1e-12)
+    assert (before == 0.0).any()
 
 
 def mass(*knots, distance=0.7, kilograms=1.3):
