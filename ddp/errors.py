@@ -327,7 +327,8 @@ def said(value: Any) -> str:
             return " ".join(reprlib.repr(value).split())[:_LONGEST]
         except Exception:  # of objects inside
             pass
-    return type(value).__name__[:_LONGEST]
+    has = ", which has a .solution" if "solution" in getattr(value, "__dict__", ()) else ""
+    return type(value).__name__[:_LONGEST] + has
 
 
 _PLAIN = (

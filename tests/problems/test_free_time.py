@@ -46,6 +46,13 @@ def least_effort(T):
     return T + 0.1 * h * float(((np.linalg.pinv(C) @ [1.0, 0.0]) ** 2).sum())
 
 
+def test_functions_of_solutions_say_where_a_timed_one_has_its_own(tmp_path):
+    found = solve_durations(mass(2.0), LEAST)
+    for use in (mayne.unlifted, mayne.simulate, lambda found: mayne.plot_solution(found, tmp_path / "mass.png")):
+        with pytest.raises(ProblemError, match=r"expected .*, got TimedSolution, which has a \.solution"):
+            use(found)
+
+
 @pytest.mark.parametrize("T", [0.5, 2.0, 5.0])
 def test_time_and_effort_are_weighed_as_linear_algebra_says(T):
     best = minimize_scalar(least_effort, bounds=(0.5, 4.0), options={"xatol": 1e-10})
