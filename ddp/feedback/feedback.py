@@ -69,8 +69,10 @@ def swept(
     """The system that feedback is computed for, the motion in its steps, and weights; see `tracking_policy`."""
     tracked: Tracked | None = ability(problem.dynamics, "tracked")
     if tracked is None:
-        got = type(problem.dynamics).__name__
-        raise ProblemError(f"feedback: 'tracking' is for a robot's dynamics, got {got}; expected 'solver'")
+        got, within = type(problem.dynamics).__name__, getattr(problem.dynamics, "system", None)
+        known = any(ability(part, "tracked") is not None for part in (within, getattr(within, "system", None)))
+        robot = ", or mayne.unlifted(solution), the motion of the robot within" if known else ""
+        raise ProblemError(f"feedback: 'tracking' is for a robot's dynamics, got {got}; expected 'solver'{robot}")
     weigh = checked(weights if weights is not None else tracked.weights(X, U), problem.dynamics)
     stretches = tracked.stretches(problem.horizon)
     lasting = durations_of(problem.dynamics, problem.horizon)

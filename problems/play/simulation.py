@@ -235,9 +235,9 @@ def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamic
 
 
 def system_of(system: object, field: str = "solution") -> RobotDynamics | PhasedDynamics:
-    """A robot's dynamics, driven by forces and torques; ProblemError for others."""
+    """The dynamics themselves, of a robot that MuJoCo plays; ProblemError for others."""
     if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"{field}: expected a robot driven by forces and torques, got {said(system)}")
+        raise ProblemError(f"{field}: expected that of RobotDynamics or PhasedDynamics, got {said(system)}")
     if isinstance(system, RobotDynamics) and system.prescribed:
         raise ProblemError(f"{field}: expected torques of all joints, that of {system.prescribed[0]!r} is prescribed")
     return system

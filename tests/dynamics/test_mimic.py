@@ -11,6 +11,7 @@ import ddp
 import dynamics
 from ddp.errors import ModelError, ProblemError
 from dynamics import MimicDynamics
+from problems import simulate
 from problems.costs import ControlCost, FramePosition, StateCost
 
 JOINTS = (
@@ -130,6 +131,8 @@ def test_a_urdfs_own_followers_have_no_controls_and_move_with_their_leaders():
     np.testing.assert_allclose(solution.q["right"], -solution.q["left"], rtol=0, atol=1e-12)
     np.testing.assert_allclose(solution.q["tip"], 0.1 - 2.0 * solution.q["left"], rtol=0, atol=1e-12)
     assert solution.q["right"][-1] == pytest.approx(-0.4, abs=0.01)
+    with pytest.raises(ProblemError, match="expected that of RobotDynamics or PhasedDynamics, got MimicDynamics"):
+        simulate(solution)
     copy = pickle.loads(pickle.dumps(system))
     np.testing.assert_array_equal(copy.step(x, [1.0]), system.step(x, [1.0]))
     held = system.nominal_control(x)

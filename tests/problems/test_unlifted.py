@@ -55,6 +55,9 @@ def test_a_composed_motion_has_the_names_and_the_torques_of_its_robot(plain, nam
     for i, kept in enumerate(MEMORY[name]):
         np.testing.assert_array_equal(rows[kept.replace(" ", "_")], solution.X[:, 12 + 6 * i + 2])
     assert solution.to_dict()["s"].keys() >= set(MEMORY[name])
+    for refused in (solution.feedback, lambda: solution.predictive(0.02)):
+        with pytest.raises(ProblemError, match=r"got Augmented; expected 'solver', or mayne.unlifted\(solution\)"):
+            refused()
     solution.policy.export(tmp_path / "gains.npz")
     with np.load(tmp_path / "gains.npz") as file:
         assert file["q"].shape[1] == solution.X.shape[1]
