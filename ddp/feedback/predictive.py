@@ -67,21 +67,24 @@ class PredictivePolicy:
         Where the model overflows on the way, x itself.
         """
         h, ahead = self.delay / self._count, x
-        for j in range(self._count):
-            ahead = self._model.step(ahead, self._acting(t - self.delay + j * h, h), j)
+        for j, u in enumerate(self._acting(t - self.delay + h * np.arange(self._count, dtype=np.float64), h)):
+            ahead = self._model.step(ahead, u, j)
             if not np.isfinite(ahead).all():
                 return x
         return ahead
 
-    def _acting(self, start: float, lasting: float) -> Array:
-        """Mean of the controls that were sent from a time on [s], and before the first one of those planned."""
-        end, total = start + lasting, np.zeros(self.policy.system.nu)
-        times = [*(sent for sent, _ in self._sent), np.inf]
-        first = min(max(times[0], start), end)
-        if first > start:
-            total += (first - start) * self.policy.planned(0.5 * (start + first) + self.delay)
-        for (sent, u), until in zip(self._sent, times[1:], strict=True):
-            total += max(0.0, min(until, end) - max(sent, start)) * u
+    def _acting(self, starts: Array, lasting: float) -> Array:
+        """Means (M, nu) of the controls sent from times on (M,) [s], and of planned ones before the first of those."""
+        times, ends = np.array([sent for sent, _ in self._sent]), starts + lasting
+        first = np.clip(times[0], starts, ends) if len(times) else ends
+        total = np.zeros((len(starts), self.policy.system.nu))
+        for j in np.flatnonzero(first > starts):
+            planned = self.policy.planned(0.5 * (starts[j] + first[j]) + self.delay)
+            total[j] = (first[j] - starts[j]) * planned
+        if len(times):
+            until = np.append(times[1:], np.inf)
+            spans = np.minimum(until, ends[:, None]) - np.maximum(times, starts[:, None])
+            total += np.maximum(spans, 0.0) @ np.array([u for _, u in self._sent])
         return total / lasting
 
 

@@ -37,7 +37,8 @@ def test_controls_within_a_step_of_the_model_count_by_how_long_they_act(reach):
     policy = reach.predictive(0.002)
     first = policy(0.0, reach.X[0])
     second = policy(0.0005, reach.X[0])
-    acting = policy._acting(-0.001, 0.002)  # planned for 1 ms, the first for half of one, the second for the rest
+    # planned for 1 ms, the first for half of one, the second for the rest
+    (acting,) = policy._acting(np.array([-0.001]), 0.002)
     planned = reach.policy.planned(-0.0005 + 0.002)
     np.testing.assert_allclose(acting, 0.5 * planned + 0.25 * first + 0.25 * second, rtol=0, atol=1e-12)
 
