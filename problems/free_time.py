@@ -10,10 +10,10 @@ are in seconds.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from ddp.tracing.groups import Euclidean
 from ddp.tracing.spaces import Space, as_space
 from dynamics.steps.continuous_dynamics import INTEGRATORS, ContinuousDynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
-from problems.lifted import SomeRows, by_knots, free_start, held_by_knots
+from problems.lifted import ConstraintWithin, SomeRows, TermWithin, by_knots, free_start, held_by_knots
 
 Indices = NDArray[np.int64]
 
@@ -57,7 +57,7 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
-class TimedTerm:
+class TimedTerm(TermWithin):
     """A cost term of x and u as one of states (x, T) and u.
 
     usual [s]: of what costs by the second, the T in which it is multiplied by one; None: it does not depend on T.
@@ -66,15 +66,6 @@ class TimedTerm:
     term: BatchTerm
     places: Places
     usual: float | None
-    lifts: ClassVar[str] = "term"
-
-    @property
-    def thread_safe(self) -> bool:
-        return bool(ability(self.term, "thread_safe"))
-
-    @property
-    def knots(self) -> int | None:
-        return ability(self.term, "knots")  # type: ignore[no-any-return]
 
     def part(self, start: int, stop: int) -> "TimedTerm":
         """Part for its knots start .. stop-1."""
@@ -108,25 +99,12 @@ class TimedTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class TimedConstraint:
+class TimedConstraint(ConstraintWithin):
     """A constraint of x and u as one of states (x, T) and u; number: among all that are placed."""
 
     constraint: Constraint
     places: Places
     number: int
-    lifts: ClassVar[str] = "constraint"
-
-    @property
-    def lower(self) -> Array:
-        return self.constraint.lower
-
-    @property
-    def upper(self) -> Array:
-        return self.constraint.upper
-
-    @property
-    def row_names(self) -> Sequence[str]:
-        return ability(self.constraint, "row_names")  # type: ignore[no-any-return]
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, size)."""
@@ -195,9 +173,7 @@ def freed(problem: Problem, least: float, most: float, price: float) -> Problem:
     start = free_start(timed, direction)
     low, high = (np.array(side) for side in (start.lower, start.upper))
     low[0, 0], high[0, 0] = least - usual, max(most, least + SLACK) - usual
-    return replace(
-        start, control_limits=(low, high), constraints_at=held, terminal_constraints=at_end, guess=None
-    )
+    return replace(start, control_limits=(low, high), constraints_at=held, terminal_constraints=at_end, guess=None)
 
 
 def solve_free_time(

@@ -24,20 +24,11 @@ from dynamics.steps.free_start import FreeStart, inside
 from problems.costs import ControlCost
 
 
-@dataclass(frozen=True, eq=False)
-class LiftedTerm:
-    """A cost term of a system's x and u, as one of the states (x, s) and controls r of an `Augmented` around it.
-
-    term: a `BatchTerm`, as those of `problems.costs` are.   system: the composition.
-    """
+class TermWithin:
+    """Abilities of a cost term that has another one within."""
 
     term: BatchTerm
-    system: Augmented
     lifts: ClassVar[str] = "term"
-
-    def __post_init__(self) -> None:
-        _check(self.term, BatchTerm, self.system)
-        check_tangents("term", self.term, self.system.system.n)
 
     @property
     def thread_safe(self) -> bool:
@@ -46,6 +37,40 @@ class LiftedTerm:
     @property
     def knots(self) -> int | None:
         return ability(self.term, "knots")  # type: ignore[no-any-return]
+
+
+class ConstraintWithin:
+    """Bounds and names of a constraint that has another one within."""
+
+    constraint: Constraint
+    lifts: ClassVar[str] = "constraint"
+
+    @property
+    def lower(self) -> Array:
+        return self.constraint.lower
+
+    @property
+    def upper(self) -> Array:
+        return self.constraint.upper
+
+    @property
+    def row_names(self) -> Sequence[str]:
+        return ability(self.constraint, "row_names")  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedTerm(TermWithin):
+    """A cost term of a system's x and u, as one of the states (x, s) and controls r of an `Augmented` around it.
+
+    term: a `BatchTerm`, as those of `problems.costs` are.   system: the composition.
+    """
+
+    term: BatchTerm
+    system: Augmented
+
+    def __post_init__(self) -> None:
+        _check(self.term, BatchTerm, self.system)
+        check_tangents("term", self.term, self.system.system.n)
 
     @property
     def composed_of(self) -> tuple[Any, BatchTerm, bool]:
@@ -74,28 +99,15 @@ class LiftedTerm:
 
 
 @dataclass(frozen=True, eq=False)
-class LiftedConstraint:
+class LiftedConstraint(ConstraintWithin):
     """A constraint of a system's x and u, as one of the states (x, s) and controls r of an `Augmented` around it."""
 
     constraint: Constraint
     system: Augmented
-    lifts: ClassVar[str] = "constraint"
 
     def __post_init__(self) -> None:
         _check(self.constraint, Constraint, self.system)
         check_tangents("constraint", self.constraint, self.system.system.n)
-
-    @property
-    def lower(self) -> Array:
-        return self.constraint.lower
-
-    @property
-    def upper(self) -> Array:
-        return self.constraint.upper
-
-    @property
-    def row_names(self) -> Sequence[str]:
-        return ability(self.constraint, "row_names")  # type: ignore[no-any-return]
 
     def values(self, X: Array, U: Array) -> Array:
         """c (M, size)."""

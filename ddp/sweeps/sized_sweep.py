@@ -2,7 +2,7 @@
 
 The source is that of every size; known sizes let LLVM unroll its loops and drop its tests. Measured on one core, in
 microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 control .24 and .03; 4, 1 .29 and .05;
-12, 6 .74 and .38; 36, 12 of semi-implicit steps 2.7 and 2.2, a twelfth of a whole solve and a fortieth of a gait's, for
+12, 6 .74 and .38; 36, 12 of semi-implicit steps 2.7 and 2.2, a twelfth of a whole solve and a fiftieth of a gait's, for
 3.5 s more of the compiler; of other steps 3.0 and 2.7. So sizes beyond those of `MOST` are not worth its time. Weights
 take .020 and .010 for 2 states, .053 and .041 for 12, .21 and .16 for 36: batches of pendulums take a tenth less time
 by that, batches of cart-poles a twentieth.

@@ -143,7 +143,7 @@ class MimicDynamics(ByKnot):
         tau, a, M, P = self._holding(x, u)
         q, v = np.split(x, [self.robot.nq])
         by, nv, h = inverse_dynamics_derivatives(self.robot, q, v, a), self.robot.nv, self.dt
-        tree = self._inner._tree
+        tree = self.robot.resisting(self.damping, self.springs)
         resisted = np.hstack([by.dq + np.diag(tree.stiffness), by.dv + np.diag(tree.damping), np.zeros((nv, self.nu))])
         begun = np.zeros((nv, 2 * nv + self.nu))
         begun[:, :nv], begun[:, nv : 2 * nv] = -self._F @ self._J / h**2, -self._F @ self._J / h
