@@ -15,7 +15,7 @@ from dynamics.steps.free_start import inside
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
 from viz.plots import label, literal, plain, sheet, write
 from viz.shapes import COLORS, Array, turned_to
-from viz.signals import Told
+from viz.signals import Told, motion_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +41,7 @@ def plot_schedule(
     (N,). A bar is a stance; beside each row is its duty factor, the share of time for which the foot stands; time
     with no foot on the ground is grey. Bad input raises ProblemError, which names the argument.
     """
+    schedule = motion_of(schedule)
     if isinstance(schedule, Told):
         system, _, _, path = _contacts(schedule, dt, path)
         schedule, dt = standing(system), system.durations
@@ -87,6 +88,7 @@ def plot_forces(
     ``|tangential| / normal``. What is steeper than the panel shows, or pulls at the ground, runs along its upper edge.
     Bad input raises ProblemError, which names the argument.
     """
+    forces = motion_of(forces)
     if isinstance(forces, Told):
         system, X, U, path = _contacts(forces, dt, path)
         acting, dt = ground_forces(system, X, U), system.durations

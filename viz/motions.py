@@ -14,7 +14,7 @@ from viz.bodies import Drawable
 from viz.chains import Chain, drawn
 from viz.contacts import instants, named
 from viz.shapes import Array
-from viz.signals import Signal, Told, signals_of
+from viz.signals import Signal, Timed, Told, signals_of
 from viz.world import World, world_of
 
 SEEN = 0.02
@@ -99,6 +99,7 @@ class Motion(NamedTuple):
 
 def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[Motion]:
     """Motions that the arguments ``robot``, ``X``, ``dt`` of ``save_html`` describe, checked; at least one."""
+    robot = robot.solution if isinstance(robot, Timed) else robot
     for field, value in (("X", X), ("dt", dt)):
         if value is not None and isinstance(robot, Solved):
             raise ProblemError(f"{field}: expected none beside a Solution, which knows its states and times")
@@ -126,6 +127,7 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
 def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
     """Solutions by name, and simulations and arrays of states, which are of the first solution's robot."""
     what = "Solutions, or simulations and states (N+1, nx) beside them"
+    given = {name: each.solution if isinstance(each, Timed) else each for name, each in given.items()}
     motions = named("robot", given, what)
     if all(isinstance(value, Played) for value in motions.values()):  # the first one's problem is that of all
         given = {name: value if i else Run.of(value) for i, (name, value) in enumerate(motions.items())}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.errors import ProblemError, as_array, said, suggesting, text
 from ddp.files import as_target, write_atomically
 from viz.contacts import named
+from viz.signals import Timed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +40,34 @@ class Converged(Protocol):
     def history(self) -> Sequence[Any]: ...
 
 
+class _Search(NamedTuple):
+    """Search for durations as it is drawn: its solves in place of iterations."""
+
+    cost: float
+    history: Sequence[Any]
+
+
+class _Solve(NamedTuple):
+    """One solve of a search for durations, as an iteration is drawn: the change of durations is its step."""
+
+    cost: float
+    gradient: float
+    step: float
+    hessian: str
+    gap: float = 1.0  # of a search that never starts again
+
+
+ITERATIONS = (
+    "iteration", "iterations", "iteration (filled: second order of the dynamics)",
+    ("distance to the lowest cost", "gradient norm", "step length"),
+)  # fmt: skip
+SOLVES = (
+    "solve", "solves", "solve (filled: converged)",
+    ("distance to the lowest cost", "slope by durations, share of the cost", "change of durations"),
+)  # fmt: skip
+"""One and several of what a curve is drawn by, the axis that explains marks, and titles of the panels."""
+
+
 @suggesting
 def plot_convergence(
     solutions: Converged | Mapping[str, Converged], path: str | os.PathLike[str], title: str | None = None
@@ -48,9 +77,21 @@ def plot_convergence(
     Cost is drawn as its distance to the lowest final cost, as far as rounding lets it be seen; iterates that violate
     constraints may cost less. Filled marks are iterations with second-order terms. Curves are broken where a solve
     without constraints starts again from another guess.
+
+    Of what `solve_durations` returns, the solves of its search are drawn: the cost with the price of time, the largest
+    share of it that doubling one duration would change it by (`share` of a trial), and the largest change of a
+    duration since the solve before, as a share of it. Where one solve has found all, its iterations are drawn.
     """
     several = {"": solutions} if isinstance(solutions, Converged) else solutions
-    given = named("solutions", several, "Solutions", Converged, "a Solution", "one")
+    found = named("solutions", several, "Solutions", Converged, "a Solution", "one")
+    searched = [name for name, solution in found.items() if len(solution.history) > 1 and isinstance(solution, Timed)]
+    if searched and len(searched) < len(found):
+        raise ProblemError(
+            "solutions: expected either Solutions or those of solve_durations, got both;"
+            f" [{said(searched[0])}].solution is the Solution with the durations found"
+        )
+    one, many, marked, names = SOLVES if searched else ITERATIONS
+    given = {name: _drawn(solution) for name, solution in found.items()}
     figure, target = sheet(path, title, 11.0, 3.6)
     from matplotlib.ticker import MaxNLocator
 
@@ -70,11 +111,10 @@ def plot_convergence(
         )
         for axes, values in zip(panels, curves, strict=True):
             width = 1.2 * (len(given) - k)  # the first ones show from under the others
-            called = f"{name} ({len(records)} iterations)" if name else f"{len(records)} iterations"
+            called = f"{name} ({len(records)} {many})" if name else f"{len(records)} {many}"
             _curve(axes, called, values, exact, begins, k, 0.0 if axes is panels[2] else width)
-    names = ("distance to the lowest cost", "gradient norm", "step length")
     for axes, called in zip(panels, names, strict=True):
-        axes.set_xlabel("iteration (filled: second order of the dynamics)" if axes is panels[1] else "iteration")
+        axes.set_xlabel(marked if axes is panels[1] else one)
         axes.set_title(called, fontsize=10)
         axes.set_yscale("log", base=2 if called == "step length" else 10)
         if longest > 100:
@@ -84,6 +124,21 @@ def plot_convergence(
         plain(axes)
     literal(panels[0].legend(frameon=False, fontsize=9))
     return write(figure, target)
+
+
+def _drawn(solution: Converged) -> Converged:
+    """The solution whose history is drawn: of a search for durations its solves, or the iterations of its only one."""
+    if not isinstance(solution, Timed):
+        return solution
+    trials = solution.history
+    if len(trials) == 1:
+        return cast(Converged, solution.solution)
+    durations = np.array([trial.durations for trial in trials])
+    lasting = np.where(durations[:-1] > 0.0, durations[:-1], 1.0)  # impacts take no time
+    changes = [0.0, *np.abs(np.diff(durations, axis=0) / lasting).max(axis=1)]
+    kinds = ["exact" if trial.converged else "gauss-newton" for trial in trials]
+    rows = [_Solve(trial.cost, trial.share, *rest) for trial, *rest in zip(trials, changes, kinds, strict=True)]
+    return _Search(solution.cost, rows)
 
 
 def write(figure: Figure, target: Path) -> Path:

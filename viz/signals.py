@@ -14,8 +14,8 @@ from viz.shapes import COLORS, GREY, Array, Color, css
 
 
 @runtime_checkable
-class Told(Protocol):
-    """Solution that tells its numbers by name."""
+class Named(Protocol):
+    """Motion that tells its numbers by name."""
 
     @property
     def t(self) -> Any: ...
@@ -28,9 +28,57 @@ class Told(Protocol):
     @property
     def u(self) -> Any: ...
     @property
-    def K(self) -> Any: ...
-    @property
     def problem(self) -> Any: ...
+
+
+@runtime_checkable
+class Told(Named, Protocol):
+    """Solution that tells its numbers by name, gains among them."""
+
+    @property
+    def K(self) -> Any: ...
+
+
+@runtime_checkable
+class Acted(Named, Protocol):
+    """Simulated motion, whose system and limits of controls (S, nu) are its own."""
+
+    @property
+    def system(self) -> Any: ...
+    @property
+    def limits(self) -> Any: ...
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """Solution whose durations were searched for."""
+
+    @property
+    def solution(self) -> Any: ...
+    @property
+    def durations(self) -> Any: ...
+
+
+@runtime_checkable
+class Replanned(Protocol):
+    """Simulated motion under a receding horizon."""
+
+    @property
+    def play(self) -> Any: ...
+    @property
+    def milliseconds(self) -> Any: ...
+
+
+def motion_of(given: Any) -> Any:
+    """The motion within a solution of `solve_durations`, or a run of `simulate_receding`; itself of all others."""
+    if isinstance(given, Timed):
+        return given.solution
+    return given.play if isinstance(given, Replanned) else given
+
+
+def motions_of(given: Any) -> Any:
+    """`motion_of` one, or of each of several by name."""
+    return {k: motion_of(each) for k, each in given.items()} if isinstance(given, Mapping) else motion_of(given)
 
 
 @dataclass(frozen=True)
@@ -70,25 +118,29 @@ def _limit(which: str, limit: ArrayLike, values: Array) -> Array:
     return np.broadcast_to(as_array(which, limit, shape, finite=False), values.shape)
 
 
-def signals_of(solution: Told) -> dict[str, Signal]:
-    """Positions, velocities and controls of a solution, with the limits of its robot and its problem."""
-    instance("solution", solution, Told, "a Solution")
-    problem, t = solution.problem, solution.t
-    system, X, _ = inside(problem.dynamics, np.asarray(solution.X))
+def signals_of(solution: Named) -> dict[str, Signal]:
+    """Positions, velocities and controls of a solution, or of a simulated motion, with the limits of its robot and its
+    problem.
+    """
+    solution = motion_of(solution)
+    instance("solution", solution, Named, "a Solution, or what mayne.simulate returns,")
+    t, own = solution.t, solution.system if isinstance(solution, Acted) else solution.problem.dynamics
+    system, X, _ = inside(own, np.asarray(solution.X))
     robot = getattr(system, "robot", None)
     named: Any = getattr(system, "named_numbers", None)
     if getattr(robot, "ranges", None) is None or named is None:
         found = {"state": _column(t, solution.q, None)}
-    elif system is problem.dynamics:
+    elif system is own:
         found = _of_joints(t, solution.q, solution.v, robot)
     else:  # a robot in compositions
         labels, rates, _ = named
         q, v = np.split(X, [len(labels)], axis=1)
         since = t[len(t) - len(X) :]  # a free start may have states before
-        own = since - since[0]
-        found = _of_joints(own, dict(zip(labels, q.T, strict=True)), dict(zip(rates, v.T, strict=True)), robot)
-    u, unit = solution.u, _unit_of_controls(problem.dynamics)
-    applied = Signal(t[:-1], np.asarray(u), tuple(u), unit, problem.lower, problem.upper, held=True)
+        places, speeds = (dict(zip(*pair, strict=True)) for pair in ((labels, q.T), (rates, v.T)))
+        found = _of_joints(since - since[0], places, speeds, robot)
+    low, high = solution.limits if isinstance(solution, Acted) else (solution.problem.lower, solution.problem.upper)
+    u, unit = solution.u, _unit_of_controls(own)
+    applied = Signal(t[:-1], np.asarray(u), tuple(u), unit, low, high, held=True)
     return found | {"control": applied}
 
 

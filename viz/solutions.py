@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ddp.errors import ProblemError, said, suggesting
 from viz.contacts import named
 from viz.plots import COLORS, label, literal, plain, sheet, write
-from viz.signals import Signal, Told, signals_of, titled
+from viz.signals import Named, Signal, Told, motions_of, signals_of, titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,24 +29,30 @@ MOST = 24
 
 
 @suggesting
-def plot_solution(solutions: Told | Mapping[str, Told], path: str | os.PathLike[str], title: str | None = None) -> Path:
+def plot_solution(
+    solutions: Named | Mapping[str, Named], path: str | os.PathLike[str], title: str | None = None
+) -> Path:
     """Draw states and controls over time with their limits, a row for each joint, and write them to ``path``.
 
-    solutions: one, or several of one system by name.   path: .png, .pdf or .svg.
+        plot_solution(solution, path)
+        plot_solution({"plan": solution, "in MuJoCo": simulate(solution)}, path)
+
+    solutions: one, or several of one system by name; runs of `simulate` are drawn as well.   path: .png, .pdf or .svg.
     Dashed lines are limits that lie in the range of the plot. The last column has the gains of each control on the
-    error of its joint's position and, dashed, velocity, in the control's unit by the error's. Numbers of joints with
-    several degrees of freedom have rows of their own; at most 24 rows are drawn.
+    error of its joint's position and, dashed, velocity, in the control's unit by the error's, where all have gains.
+    Numbers of joints with several degrees of freedom have rows of their own; at most 24 rows are drawn.
     Raises ProblemError for what is no Solution, or for solutions of systems whose numbers have other names.
     """
-    several = {"": solutions} if isinstance(solutions, Told) else solutions
-    given = named("solutions", several, "Solutions", Told, "a Solution", "one")
+    solutions = motions_of(solutions)
+    several = {"": solutions} if isinstance(solutions, Named) else solutions
+    given = named("solutions", several, "Solutions", Named, "a Solution", "one")
     signals = {name: signals_of(solution) for name, solution in given.items()}
     first = next(iter(signals.values()))
     for name, found in signals.items():
         if [signal.names for signal in found.values()] != [signal.names for signal in first.values()]:
             raise ProblemError(f"solutions[{said(name)}]: expected one of the system of the first, got another's")
     names = dict.fromkeys(name for signal in first.values() for name in signal.names)
-    gained = [row for row in names if all(row in part.names for one in given.values() for part in (one.u, one.v))]
+    gained = [row for row in names if all(_has_gains(one, row) for one in given.values())]
     columns = {title: signal.names for title, signal in first.items()} | ({"gain": tuple(gained)} if gained else {})
     rows = {row: i for row, i in _rows(columns).items() if i < MOST}
     figure, target = sheet(path, title, 3.2 * len(columns), 0.6 + 1.15 * (1 + max(rows.values())))
@@ -111,7 +117,12 @@ def _curve(axes: "Axes", signal: Signal, row: str, color: str, name: str) -> Non
             axes.plot(t, limit, color="#8a8f94", linewidth=0.9, linestyle="--", drawstyle=style)
 
 
-def _gains(axes: "Axes", solution: Told, row: str, color: str) -> None:
+def _has_gains(solution: Named, row: str) -> bool:
+    """Whether a control is of a joint's velocity of that name, and has gains."""
+    return isinstance(solution, Told) and all(row in part.names for part in (solution.u, solution.v))
+
+
+def _gains(axes: "Axes", solution: Any, row: str, color: str) -> None:
     """Gains of a control on the error of its own joint, and dashed on the error of that joint's velocity."""
     rates = solution.v.names
     K, i, j = solution.K[:, solution.u.names.index(row)], rates.index(row), len(rates) + rates.index(row)

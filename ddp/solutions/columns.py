@@ -79,24 +79,26 @@ def controls(system: System, U: Array) -> Columns:
     return Columns(names(system)[2], U)
 
 
-def as_table(solution: Solution, system: System) -> dict[str, Array]:
-    """Time, positions, velocities and controls by the headings of a table; controls of the last state are NaN."""
-    q, v, u = positions(system, solution.X), velocities(system, solution.X), controls(system, solution.U)
+def as_table(system: System, t: Array, X: Array, U: Array) -> dict[str, Array]:
+    """Time, positions, velocities and controls by the headings of a table; controls of the last state are NaN.
+
+    t (N+1,) [s], X (N+1, nx), U (N, nu): of a motion of the system.
+    """
+    q, v, u = positions(system, X), velocities(system, X), controls(system, U)
     last = np.concatenate([np.asarray(u), np.full((1, len(u)), np.nan)])
-    s = memory(system, solution.X)
+    s = memory(system, X)
     headings = ["time", *q, *(f"rate of {name}" for name in v), *s, *(f"control {name}" for name in u)]
     if twice := [name for i, name in enumerate(headings) if name in headings[:i]]:
         raise ProblemError(f"dynamics: expected a column for each name, got {twice[0]!r} twice; rename that joint")
-    columns = times(system, len(solution.U))[:, None], np.asarray(q), np.asarray(v), np.asarray(s), last
+    columns = t[:, None], np.asarray(q), np.asarray(v), np.asarray(s), last
     return dict(zip(headings, np.hstack(columns).T, strict=True))
 
 
-def to_csv(solution: Solution, system: System, path: str | os.PathLike[str]) -> Path:
+def to_csv(table: Mapping[str, Array], path: str | os.PathLike[str]) -> Path:
     """Write `as_table` with a header; numbers read back as they were, and nothing stands where there is no control."""
     target = as_path(path)
     if target.suffix != ".csv":
         raise ProblemError(f"path: expected a file whose name ends with .csv, got {shown(target)}")
-    table = as_table(solution, system)
     return write_table(target, table, zip(*(column.tolist() for column in table.values()), strict=True))
 
 
@@ -112,13 +114,13 @@ def to_dict(solution: Solution, system: System) -> dict[str, Any]:
     return found | {"history": past}
 
 
-def to_pandas(solution: Solution, system: System) -> Any:
+def to_pandas(table: Mapping[str, Array]) -> Any:
     """`as_table` as a pandas.DataFrame whose index is the time."""
     try:
         import pandas
     except ModuleNotFoundError:
         raise ProblemError("to_pandas: pandas is not installed, `pip install pandas`; to_dict has the arrays") from None
-    return pandas.DataFrame(as_table(solution, system)).set_index("time")
+    return pandas.DataFrame(table).set_index("time")
 
 
 def torques(system: System, X: Array, U: Array) -> Columns:

@@ -133,7 +133,7 @@ class Solution:
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write time, positions, velocities and controls as a table with a header, completely or not at all."""
-        return columns.to_csv(self, self._own_problem("to_csv").dynamics, path)
+        return columns.to_csv(self._table("to_csv"), path)
 
     def to_dict(self) -> dict[str, Any]:
         """Trajectory, outcome and history as arrays, numbers and texts by name; gains are in `k`, `K`."""
@@ -141,7 +141,7 @@ class Solution:
 
     def to_pandas(self) -> Any:
         """The table of `to_csv` as a pandas.DataFrame whose index is the time [s]."""
-        return columns.to_pandas(self, self._own_problem("to_pandas").dynamics)
+        return columns.to_pandas(self._table("to_pandas"))
 
     @cached_property
     def policy(self) -> Policy:
@@ -314,6 +314,9 @@ class Solution:
     def __getstate__(self) -> dict[str, Any]:
         others = "problem", "policy"  # the one is attached again, the other made again
         return {name: value for name, value in vars(self).items() if name not in others} | {"problem": None}
+
+    def _table(self, purpose: str) -> dict[str, Array]:
+        return columns.as_table(self._own_problem(purpose).dynamics, self.t, self.X, self.U)
 
     def _own_problem(self, purpose: str) -> Problem:
         if self.problem is None:

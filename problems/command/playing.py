@@ -24,7 +24,7 @@ from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.free_start import inside
 from problems.command.output import progress, wrote
-from problems.play.simulation import Play
+from problems.play.played import Play
 from problems.registry import Entry
 from problems.soft.systems import SoftSystem
 

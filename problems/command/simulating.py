@@ -21,7 +21,8 @@ from problems.command.output import progress, tell, wrote
 from problems.command.parameters import parse
 from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, PROBLEM, ROBOT, File, end, named, refuse_idle
 from problems.play import policies
-from problems.play.simulation import root_mean_square, simulate, system_of
+from problems.play.played import root_mean_square
+from problems.play.simulation import simulate, system_of
 from problems.play.terrain import as_range
 from problems.registry import ALL, Entry
 

@@ -30,8 +30,8 @@ from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose, heading_of
+from problems.play.played import Play
 from problems.play.simulation import (
-    Play,
     Setting,
     Touching,
     at_limits,
@@ -172,7 +172,7 @@ def simulate_receding(
     with quietly():  # a fall is a result
         world = world_of(system, planner.x0, mu, soft, step)
         setting = Setting(world, system, factor, step, count, kicks, late, spread, rng)
-        play = played(setting, planner.x0, control, control.reference).with_limits(control.clipped, system)
+        play = played(setting, planner.x0, control, control.reference).with_limits(control.clipped)
     commands = np.array([as_command(wanted(t)) for t in play.t])
     terms = planner.problem.terminal if isinstance(planner, RecedingHorizon) and np.isfinite(play.X[-1]).all() else ()
     misses = tuple(misses_of(terms, play.X[-1]))

@@ -1,8 +1,8 @@
 """Policies played in MuJoCo's own contact model, at the rate of a robot's controller."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ddp.errors import (
     suggesting,
 )
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
-from ddp.feedback.policy import Policy, names, within_motion
+from ddp.feedback.policy import Policy, within_motion
 from ddp.feedback.predictive import PredictivePolicy
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -41,6 +41,7 @@ from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
 from problems.legs import TOUCHING, base_pose, frame_poses, upright
 from problems.lifted import unlifted
+from problems.play.played import Play, root_mean_square
 from problems.play.policies import POLICIES, named
 from problems.play.terrain import as_range, uneven_ground
 
@@ -58,9 +59,6 @@ NOISE = (0.001, 0.002, 0.001, 0.02, 0.02, 0.05)
 """Standard deviations of measurements: place [m] and attitude [rad] of a floating base, angles of joints [rad], and the
 velocities of these [m/s, rad/s, rad/s]."""
 
-LIMITED = 0.05
-"""Share of the time at a limit from which a summary names a control."""
-
 TIMESTEP = 1e-3
 """Largest time step of the simulation [s]."""
 
@@ -73,63 +71,6 @@ TOUCH = 0.05
 Controller = Callable[[float, Array], Array]
 Touching = Callable[[], NDArray[np.bool_]]
 """Function that tells which feet touch the ground now."""
-
-
-@dataclass(frozen=True, eq=False)
-class Play:
-    """Simulated motion, S controls long.
-
-    t (S+1,) [s], X (S+1, nx), U (S, nu): the motion, and the controls that acted.   plan (S+1, nx): the reference at
-    these times, of legged motions with positions at the instants of their velocities, which the plan's own lead.
-    error (S+1,): of a floating base, how far it is from its place at that time [m]; else the root of the mean square of
-    all joints' errors [rad, m].   rms: of ``error``.
-    attitude (S+1,): by how much a floating base is turned from its attitude at that time [deg]; else zeros.
-    fell: whether the base came down, or leans by more than 90 degrees from its plan, and everything ends there; or does
-    so soon after the motion, its end being held.   later [s]: how long after the motion it fell.
-    limited: share of the time that the policy had each control at a limit, by name; of functions it is not known.
-    problem: of the solution that was played; None where another planner planned.
-    """
-
-    t: Array = field(repr=False)
-    X: Array = field(repr=False)
-    U: Array = field(repr=False)
-    plan: Array = field(repr=False)
-    error: Array = field(repr=False)
-    attitude: Array = field(repr=False)
-    rms: float
-    fell: bool
-    limited: Mapping[str, float] = field(default_factory=dict, repr=False)
-    later: float = 0.0
-    problem: Problem | None = field(default=None, repr=False)
-
-    def __str__(self) -> str:
-        return self._told() + self.saturated
-
-    @property
-    def saturated(self) -> str:
-        """The control that was at a limit for longest, in words, if it was for more than a twentieth of the time."""
-        name, share = max(self.limited.items(), key=lambda item: item[1], default=("", 0.0))
-        return f"; {name} at its limit for {share:.0%} of the time".replace("%", " %") if share > LIMITED else ""
-
-    def with_limits(self, clipped: Sequence[NDArray[np.bool_]], system: RobotDynamics | PhasedDynamics) -> "Play":
-        """Copy that knows which controls (nu,) of each that acted were at a limit; itself if none are told of."""
-        if not clipped:
-            return self
-        shares = np.mean(clipped[: len(self.U)], axis=0).tolist()
-        return replace(self, limited=dict(zip(names(system)[2], shares, strict=True)))
-
-    def _told(self) -> str:
-        if not np.isfinite(self.X).all():
-            return f"numbers overflowed after {self.t[-1]:.2f} s"
-        if self.fell:
-            held = f", its end being held from {self.t[-1]:.2f} s on" if self.later else ""
-            return f"fell after {self.t[-1] + self.later:.2f} s{held}"
-        most = self.error.max()
-        if not self.attitude.any():  # of a base that is fixed
-            return f"rms of joints {self.rms:.2g}, at most {most:.2g} [rad, m], in {self.t[-1]:.2f} s"
-        turned = root_mean_square(self.attitude), self.attitude.max()
-        sizes = (f"{error:.2g} m and {turn:.2g} deg" for error, turn in zip((self.rms, most), turned, strict=True))
-        return "rms {}, at most {}, in {:.2f} s".format(*sizes, self.t[-1])
 
 
 @suggesting
@@ -218,7 +159,7 @@ def simulate(
             return as_array("policy", u, (system.nu,)).copy()
 
         play = played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
-    return replace(play.with_limits(clipped, system), problem=problem)
+    return replace(play.with_limits(clipped), problem=problem)
 
 
 def at_limits(policy: Policy, t: float, u: Array) -> NDArray[np.bool_]:
@@ -343,7 +284,7 @@ def played(
     with np.errstate(over="ignore"):  # of states so far away that their squares are infinite, as errors are then
         error = np.asarray(np.linalg.norm(errors, axis=1), np.float64)
     times = np.linspace(0.0, end * every, end + 1)
-    return Play(times, X, U, P, error, turned, root_mean_square(error), fell, later=later)
+    return Play(times, X, U, P, error, turned, root_mean_square(error), fell, system, later=later)
 
 
 def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> float:
@@ -370,11 +311,6 @@ def has_fallen(world: World, x: Array, plan: Array, start: Array) -> bool:
     now, planned, first = (base_pose(world.robot, state) for state in (x, plan, start))
     low = now.translation[2] - world.floor < FALLEN * (first.translation[2] - world.floor)
     return bool(low or now.rotation[2] @ planned.rotation[2] < 0.0)
-
-
-def root_mean_square(values: Array) -> float:
-    """Root of the mean of squares."""
-    return float(np.sqrt((values**2).mean()))
 
 
 def _deviations(robot: Robot, spread: float) -> Array:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
@@ -11,6 +13,7 @@ from scipy.optimize import minimize, minimize_scalar
 from uneven_steps import fourth, uneven
 
 import ddp
+import viz
 from ddp.errors import ProblemError
 from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics
 from dynamics.robots.model import Robot
@@ -18,7 +21,7 @@ from problems import gaits, legged
 from problems.constraints import StateEquality
 from problems.contact_costs import ForceConstraint, friction_cone
 from problems.costs import CenterOfMass, ControlCost, StateCost
-from problems.durations import FreeDurations, free_durations, solve_durations
+from problems.durations import FreeDurations, TimedSolution, free_durations, solve_durations
 from problems.sensitivity import by_durations, gradient, sensitivity, with_durations
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -256,6 +259,31 @@ def test_a_search_that_is_cut_short_says_so():
         solve_durations(problem, FreeDurations(price=4.0, max_iterations=1))
     with pytest.raises(ddp.SolveError, match="the motion is not converged after 1 iterations"):
         solve_durations(problem, solver=ddp.DDP(max_iterations=1))
+
+
+def test_solves_of_a_search_are_drawn_as_iterations_are(tmp_path):
+    found, other = (solve_durations(mass(10, knots), FreeDurations(price=4.0)) for knots in (10, 20))
+    viz.plot_convergence({"short": found, "long": other}, tmp_path / "both.svg")
+    drawn = (tmp_path / "both.svg").read_text()
+    assert f"<!-- short ({len(found.history)} solves) -->" in drawn
+    assert all(f"<!-- {label} -->" in drawn for label in ("solve (filled: converged)", "change of durations"))
+    viz.plot_convergence(replace(found, history=found.history[:1]), tmp_path / "one.svg")
+    viz.plot_convergence(found.solution, tmp_path / "own.svg")
+    labels = [re.search(r"<!-- (\d+ iterations) -->", (tmp_path / name).read_text()) for name in ("one.svg", "own.svg")]
+    assert labels[0][1] == labels[1][1] == f"{found.solution.iterations} iterations"
+    with pytest.raises(ProblemError, match=r"solutions: expected either .* got both; \['a'\]\.solution is"):
+        viz.plot_convergence({"a": found, "b": found.solution}, tmp_path / "mixed.svg")
+
+
+def test_a_timed_solution_is_drawn_as_its_motion(tmp_path):
+    problem = gaits.stand("solo12", dt=0.02)
+    solution = ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
+    timed = TimedSolution(solution, problem.dynamics.phase_durations, np.zeros(1), 0.0, 1.0, True, "converged", 0.0, ())
+    for draw in (viz.plot_solution, viz.plot_schedule, viz.plot_forces):
+        both = [draw(each, tmp_path / f"{k}.png").read_bytes() for k, each in enumerate((timed, solution))]
+        assert both[0] == both[1]
+    pages = [viz.save_html(tmp_path / f"{k}.html", each).where for k, each in enumerate((timed, solution))]
+    assert len({Path(page).stat().st_size for page in pages}) == 1
 
 
 @pytest.mark.parametrize(("free", "words"), [

@@ -46,9 +46,11 @@ def least_effort(T):
     return T + 0.1 * h * float(((np.linalg.pinv(C) @ [1.0, 0.0]) ** 2).sum())
 
 
-def test_functions_of_solutions_say_where_a_timed_one_has_its_own(tmp_path):
+def test_functions_of_solutions_draw_a_timed_one_or_say_where_it_has_its_own(tmp_path):
     found = solve_durations(mass(2.0), LEAST)
-    for use in (mayne.unlifted, mayne.simulate, lambda found: mayne.plot_solution(found, tmp_path / "mass.png")):
+    drawn = [mayne.plot_solution(each, tmp_path / "mass.png").read_bytes() for each in (found, found.solution)]
+    assert drawn[0] == drawn[1]
+    for use in (mayne.unlifted, mayne.simulate):
         with pytest.raises(ProblemError, match=r"expected .*, got TimedSolution, which has a \.solution"):
             use(found)
 

@@ -1,0 +1,76 @@
+"""Simulated motions hand on their numbers as solutions do: by name, as tables, and drawn beside the plan."""
+
+import csv
+
+import numpy as np
+import pytest
+
+import ddp
+import problems
+import viz
+from ddp.errors import ProblemError
+from problems import arm
+from problems.play.receding import simulate_receding
+from viz.signals import signals_of
+
+
+@pytest.fixture(scope="module")
+def reach():
+    plain = arm.reach("ur5", horizon=20)
+    limits = np.tile([[150.0] * 6], (20, 1))
+    limits[10:] = 140.0
+    return ddp.solve(ddp.Problem(
+        plain.dynamics, plain.running, plain.terminal, plain.x0, 20, control_limits=(-limits, limits)
+    ))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(reach):
+    return problems.simulate(reach, rate=200.0)
+
+
+def test_a_simulated_motion_has_its_numbers_by_name_and_as_a_table(reach, run, tmp_path):
+    assert np.array_equal(run.q["elbow_joint"], run.X[:, 2])
+    assert np.array_equal(run.v["elbow_joint"], run.X[:, 8])
+    assert np.array_equal(run.u["elbow_joint"], run.U[:, 2])
+    header, *rows = csv.reader(run.to_csv(tmp_path / "run.csv").read_text().splitlines())
+    planned, *_ = csv.reader(reach.to_csv(tmp_path / "plan.csv").read_text().splitlines())
+    assert header == planned
+    assert np.array_equal([[float(number) for number in row[:13]] for row in rows], np.column_stack([run.t, run.X]))
+    assert np.array_equal([[float(number) for number in row[13:]] for row in rows[:-1]], run.U)
+    assert rows[-1][13:] == [""] * 6
+    frame = run.to_pandas()
+    assert np.array_equal(frame.index, run.t)
+    assert np.array_equal(frame["rate of elbow_joint"], run.X[:, 8])
+    with pytest.raises(ProblemError, match=r"path: expected a file whose name ends with \.csv, got run\.txt"):
+        run.to_csv("run.txt")
+
+
+def test_limits_of_a_simulated_motion_are_those_of_the_knot_at_each_time(reach, run):
+    low, high = run.limits
+    assert low.shape == high.shape == run.U.shape
+    assert np.array_equal(low, -high)
+    half = reach.t[10]
+    assert (high[run.t[:-1] < half - 1e-9] == 150.0).all()
+    assert (high[run.t[:-1] > half - 1e-9] == 140.0).all()
+    assert 0 < (high == 150.0).all(axis=1).sum() < len(high)
+
+
+def test_a_simulated_motion_is_drawn_beside_its_plan(reach, run, tmp_path):
+    viz.plot_solution({"plan": reach, "in MuJoCo": run}, tmp_path / "both.svg")
+    drawn = (tmp_path / "both.svg").read_text()
+    assert all(f"<!-- {label} -->" in drawn for label in ("plan", "in MuJoCo", "position [rad]", "control [N m]"))
+    assert "gain on position" not in drawn  # of a run, there are none
+    applied = signals_of(run)["control"]
+    assert applied.names == tuple(run.u)
+    assert np.array_equal(np.asarray(applied.values), run.U)
+    assert np.array_equal(applied.high, run.limits[1])
+
+
+def test_a_receding_horizon_is_drawn_by_its_own_numbers(tmp_path):
+    problem = arm.reach("ur5", horizon=10)
+    ran = simulate_receding(ddp.RecedingHorizon(problem), duration=0.05, rate=200.0)
+    viz.plot_solution(ran, tmp_path / "run.svg")
+    assert "<!-- elbow_joint -->" in (tmp_path / "run.svg").read_text()
+    assert np.isinf(ran.play.limits[1]).all()
+    assert len(ran.play.to_pandas()) == len(ran.play.t)
