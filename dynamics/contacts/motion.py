@@ -17,7 +17,7 @@ from ddp.machine.number import spread
 from dynamics.contacts.contact import ROLLING, SURFACE
 from dynamics.contacts.kinematics import Standing
 from dynamics.contacts.products import last_dof, settle_still_rows, threes, turn_tilted
-from dynamics.contacts.response import are_redundant, eliminate, solve_redundant
+from dynamics.contacts.response import REDUNDANT, are_below, eliminate, solve_redundant
 from dynamics.contacts.rolling import units_of_wheel
 from dynamics.geometry.spatial import cross3, dot6, join, scale6, sub6
 from dynamics.rigid_bodies.articulated import accelerate
@@ -138,7 +138,7 @@ def solve_contacts(tree, contacts, nc, w, x):
     take_up(tree, contacts, w, x)
     oppose(tree, contacts, nc, w, x)
     eliminate(nc, x.S, x.f, x.pivots)
-    if are_redundant(x.pivots, nc):
+    if are_below(REDUNDANT, x.pivots, nc):
         oppose(tree, contacts, nc, w, x)
         solve_redundant(contacts, nc, x.S, x.f, x.pivots)
     turn_tilted(contacts, True, x.f)

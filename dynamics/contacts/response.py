@@ -11,7 +11,7 @@ for one number, and in lanes whose contacts turn out to be redundant, there `Con
 
 Entries of S are as large as 1/ε. Their rounding leaves a residual of C a + ε f where forces do move bodies, which turns
 into the directions where they do not as q changes: ∂f/∂q takes it times 1/ε once more, and Hessians so that of ∂f/∂q.
-``respond`` and ``refine`` therefore solve for what is left once more.
+``respond`` and ``refine`` therefore solve for what is left once more, also where contacts are nearly redundant.
 """
 
 import numpy as np
@@ -25,6 +25,9 @@ from dynamics.contacts.products import path_product, settle_still_rows, turn_til
 REDUNDANT = 1e-10
 """Contacts are redundant where a pivot of C G falls below this part of its diagonal."""
 
+NEARLY = 1e-4
+"""Contacts are nearly so below this part: rounding of S is magnified by its inverse, and squared in derivatives."""
+
 SURE = 1e3
 """Rounding that elimination magnifies by more than this lowers the pivots behind in proportion, see `judge_pivot`."""
 
@@ -33,7 +36,7 @@ SURE = 1e3
 def invert_delassus(tree, contacts, epsilon, r):
     """r.S := (J G + ε)⁻¹; needs J, G and M⁻¹. Redundant contacts have an ε of their own."""
     invert_response(tree, contacts, r.J, r)
-    if epsilon > 0.0 or are_redundant(r.pivots, r.nc):
+    if epsilon > 0.0 or are_below(REDUNDANT, r.pivots, r.nc):
         invert_redundant(tree, contacts, r.nc, epsilon, r)
 
 
@@ -110,11 +113,11 @@ def invert_response(tree, contacts, C, r):
 
 
 @kernel
-def are_redundant(pivots, n):
-    """Whether contacts hold what others hold already, in any lane."""
+def are_below(least, pivots, n):
+    """Whether a pivot is less than ``least``, in any lane."""
     found = False
     for i in range(n):
-        found = found or not all_less(0.5, where_less(pivots[i], REDUNDANT, 0.0, 1.0))
+        found = found or not all_less(0.5, where_less(pivots[i], least, 0.0, 1.0))
     return found
 
 
@@ -225,22 +228,28 @@ def softness(contacts, epsilon, least, i):
     return where_less(least, REDUNDANT, contacts.softness[i], 0.0) if epsilon == 0.0 else 0.0 * least + epsilon
 
 
+@inline
+def where_refined(epsilon, least, left):
+    """Residual that is left, in lanes where it is taken away once more; else zero."""
+    return left if epsilon > 0.0 else where_less(least, NEARLY, left, 0.0)
+
+
 @kernel
 def respond(contacts, epsilon, r):
     """f, and a += G f, so that c + J a + ε f = 0 for the c of r.c; r.down and r.right are scratch.
 
-    Where there is an ε, f is refined once, which takes the rounding of S from the residual.
+    Where there is an ε, or nearly one, f is refined once, which takes the rounding of S from the residual.
     """
     nc, gap = r.nc, as_vector(r.down)
     for i in range(nc):
         r.f[i] = 0.0 * r.c[i]
         gap[i] = see_acceleration(r, i)
     push(r, gap)
-    if epsilon > 0.0 or are_redundant(r.pivots, nc):
+    if epsilon > 0.0 or are_below(NEARLY, r.pivots, nc):
         least = least_pivot(r)
         for i in range(nc):
             soft = softness(contacts, epsilon, least, i)
-            gap[i] = where_less(0.0, soft, see_acceleration(r, i) + soft * r.f[i], 0.0)
+            gap[i] = where_refined(epsilon, least, see_acceleration(r, i) + soft * r.f[i])
         push(r, gap)
 
 
@@ -272,11 +281,11 @@ def push(r, gap):
 
 @kernel
 def refine(contacts, epsilon, r, share, columns, z):
-    """z -= K⁻¹ (0 ; share c_y + J z_a + ε z_f) in lanes with an ε, after ``invert_kkt``: columns of z_y, or of z_τ.
+    """z -= K⁻¹ (0 ; share c_y + J z_a + ε z_f) in lanes to refine, after ``invert_kkt``: columns of z_y, or of z_τ.
 
     share: 1, or 0 for z_τ, the first columns of K⁻¹. r.c is scratch.
     """
-    if epsilon == 0.0 and not are_redundant(r.pivots, r.nc):
+    if epsilon == 0.0 and not are_below(NEARLY, r.pivots, r.nc):
         return
     least, nc, nv = least_pivot(r), r.nc, r.nv
     for j in range(columns):
@@ -285,7 +294,7 @@ def refine(contacts, epsilon, r, share, columns, z):
             total = share * r.cq[i, j] + soft * z[nv + i, j]
             for k in range(nv):
                 total = total + r.J[i, k] * z[k, j]
-            r.c[i] = where_less(0.0, soft, total, 0.0)
+            r.c[i] = where_refined(epsilon, least, total)
         for i in range(nv + nc):
             total = z[i, j]
             for k in range(nc):

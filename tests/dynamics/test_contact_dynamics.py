@@ -1,12 +1,13 @@
 """Motion under contacts and impacts, against Pinocchio's and differences of its analytic first derivatives."""
 
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import pinocchio as pin
 import pytest
 from contact_oracles import FEET, Constrained, points_of_a_body, some_contacts
-from oracles import directions, fourth_order, random_state, random_tree, relative_error
+from oracles import directions, fourth_order, random_state, random_tree, relative_error, symmetric
 
 import dynamics
 from dynamics import Contact
@@ -255,6 +256,62 @@ def test_redundant_contacts_keep_their_digits_to_second_order(key, allowed, rng)
     weights = np.zeros((9, nv)), np.tile(weight, (9, 1))
     for one, of_nine in zip(second, dynamics.contact_dynamics_hessian(robot, *many, contacts, *weights), strict=True):
         assert relative_error(of_nine[0], one) < 3e-8
+
+
+def solved_exactly(K, B):
+    """K⁻¹ B by rational numbers."""
+    rows = [[Fraction(x) for x in row] for row in np.hstack([K, B]).tolist()]
+    for i in range(len(rows)):
+        rows[i:] = sorted(rows[i:], key=lambda row: -abs(row[i]))
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for k in range(len(rows)):
+            if k != i and rows[k][i]:
+                factor = rows[k][i]
+                rows[k] = [x - factor * y for x, y in zip(rows[k], rows[i], strict=True)]
+    return np.array([[float(x) for x in row[len(rows) :]] for row in rows])
+
+
+@pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-4])
+def test_nearly_redundant_contacts_keep_their_digits(apart, rng):
+    """Two points that almost coincide, of the last two bodies: rational numbers solve what Pinocchio's parts say."""
+    model, place = pin.Model(), pin.SE3(np.eye(3), 0.2 * rng.normal(size=3))
+    for i in range(7):
+        joint = (pin.JointModelRZ, pin.JointModelRY, pin.JointModelRX)[i % 3]()
+        model.addJoint(i, joint, pin.SE3(pin.exp3(rng.normal(size=3)), 0.3 * rng.normal(size=3)), f"joint{i}")
+        model.appendBodyToJoint(i + 1, pin.Inertia.FromBox(1.0, 0.1, 0.2, 0.3), pin.SE3.Random())
+    other = model.jointPlacements[7] * place * pin.SE3(np.eye(3), apart * rng.normal(size=3))
+    model.addFrame(pin.Frame("one", 7, 0, place, pin.OP_FRAME))
+    model.addFrame(pin.Frame("other", 6, 0, other, pin.OP_FRAME))
+    robot, contacts = dynamics.load(model), [Contact("one"), Contact("other")]
+    q, v, tau = np.append(rng.normal(size=6), 0.0), np.zeros(7), rng.normal(size=7)
+    data, frames = model.createData(), [model.frames[robot.frame_id(one.frame)] for one in contacts]
+    pin.computeForwardKinematicsDerivatives(model, data, q, v, v)
+    pin.updateFramePlacements(model, data)
+    R = [data.oMf[robot.frame_id(one.frame)].rotation for one in contacts]
+    local = [pin.getFrameJacobian(model, data, robot.frame_id(one.frame), pin.LOCAL) for one in contacts]
+    J = np.vstack([turn @ own[:3] for turn, own in zip(R, local, strict=True)])
+    K = np.block([[symmetric(pin.crba(model, model.createData(), q)), -J.T], [J, np.zeros((6, 6))]])
+    known = np.append(tau - pin.rnea(model, model.createData(), q, v, v), np.zeros(6))
+    a, f = np.split(solved_exactly(K, known[:, None])[:, 0], [7])
+    pulls, turned = pin.StdVec_Force([pin.Force.Zero() for _ in range(8)]), np.zeros((7, 7))
+    for frame, turn, own, force in zip(frames, R, local, f.reshape(2, 3), strict=True):
+        wrench = pin.Force(turn.T @ force, np.zeros(3))
+        pulls[frame.parentJoint] += frame.placement.act(wrench)
+        turned += own[:3].T @ pin.skew(wrench.linear) @ own[3:]  # forces stay in the world's axes
+    pin.computeRNEADerivatives(model, data, q, v, a, pulls)
+    by_q = [data.dtau_dq - turned]
+    pin.computeForwardKinematicsDerivatives(model, data, q, v, a)
+    for frame, turn in zip(frames, R, strict=True):
+        where = frame.parentJoint, frame.placement, pin.LOCAL
+        by_q.append(turn @ pin.getPointClassicAccelerationDerivatives(model, data, *where)[1])
+    truth = solved_exactly(K, np.hstack([-np.vstack(by_q), np.eye(13, 7)]))
+    mine = dynamics.contact_dynamics(robot, q, v, tau, contacts)
+    first = dynamics.contact_dynamics_derivatives(robot, q, v, tau, contacts)
+    for ours, theirs in (
+        (mine.a, a), (mine.f, f), (first.a.dq, truth[:7, :7]), (first.f.dq, truth[7:, :7]),
+        (first.a.dtau, truth[:7, 7:]), (first.f.dtau, truth[7:, 7:]),
+    ):  # fmt: skip
+        assert relative_error(ours, theirs) < 2e-9
 
 
 @pytest.mark.parametrize("kind", ["point", "surface"])
