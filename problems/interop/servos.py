@@ -38,6 +38,8 @@ def mujoco_controls(robot: Robot, model: Any, data: Any, tau: ArrayLike) -> Arra
         raise ProblemError(f"data: expected a mujoco.MjData, got {said(data)}")
     if (got := (len(data.qpos), len(data.qvel), len(data.ctrl))) != (sizes := (model.nq, model.nv, model.nu)):
         raise ProblemError(f"data: expected that of the model, (nq, nv, nu) = {sizes}, got {got}")
+    for name in ("qpos", "qvel"):
+        as_array(f"data.{name}", getattr(data, name), (None,))
     wanted = as_array("tau", tau, (robot.nv,))
     laws = [_law(mujoco, model, i) for i in range(int(model.nactuator))]
     M = moment_of(mujoco, model, data)

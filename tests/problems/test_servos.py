@@ -93,3 +93,13 @@ def test_data_of_another_model_is_refused():
     words = r"data: expected that of the model, \(nq, nv, nu\) = \(3, 3, 3\), got \(3, 3, 1\)"
     with pytest.raises(ProblemError, match=words):
         interop.mujoco_controls(dynamics.load(text), model, mujoco.MjData(other), [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("field", ["qpos", "qvel"])
+def test_states_that_are_not_finite_get_no_controls(field):
+    text = TREE.format(base="", actuators='<motor joint="a"/><motor joint="b"/><motor joint="c"/>')
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    getattr(data, field)[1] = np.nan
+    with pytest.raises(ProblemError, match=rf"data\.{field}: expected finite numbers, got nan at \[1\]"):
+        interop.mujoco_controls(dynamics.load(text), model, data, [1.0, 2.0, 3.0])
