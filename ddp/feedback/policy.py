@@ -60,16 +60,20 @@ class Policy:
 
         Raises ProblemError for a t outside of the motion, and for an x that is no state.
         """
-        time = float(t) if type(t) is float else float(as_array("t", t, ()))
-        if not self._first <= time < self.duration:
-            told = f"{self.starts[0]:g} <= t < {self.duration:g} s, the horizon"
-            raise ProblemError(f"t: expected {told}, got {time:g}")
-        state = as_state(self.system, "x", x)
+        time, state = self.during(t), as_state(self.system, "x", x)
         if self._steps is None:
             return self._plainly(time, state)
         u = np.empty(self.system.nu)
         follow(self._steps.address, time, state, u)
         return u
+
+    def during(self, t: float) -> float:
+        """A time t [s] of the motion; raises ProblemError for others."""
+        time = float(t) if type(t) is float else float(as_array("t", t, ()))
+        if not self._first <= time < self.duration:
+            told = f"{self.starts[0]:g} <= t < {self.duration:g} s, the horizon"
+            raise ProblemError(f"t: expected {told}, got {time:g}")
+        return time
 
     def inside(self, t: float) -> float:
         """The time nearest to t [s] within the motion: its beginning, or just before its end."""

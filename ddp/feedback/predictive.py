@@ -16,7 +16,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, as_array, positive
+from ddp.errors import ProblemError, affordable, positive
 from ddp.feedback.feedback import tracking_policy
 from ddp.feedback.policy import Policy, as_state, within_motion
 from ddp.problem import Problem
@@ -50,11 +50,10 @@ class PredictivePolicy:
 
     def __call__(self, t: float, x: ArrayLike) -> Array:
         """The control (nu,) to send at time t [s] in state x (nx,); raises ProblemError as `Policy` does."""
-        time = float(as_array("t", t, ()))
+        time, state = self.policy.during(t), as_state(self.policy.system, "x", x)
         if self._sent and time <= self._sent[-1][0]:
             self.restart()
-        self.policy.part(time)
-        ahead = self.ahead(time, as_state(self.policy.system, "x", x))
+        ahead = self.ahead(time, state)
         u = self.policy(self.policy.inside(time + self.delay), ahead)
         while len(self._sent) > 1 and self._sent[1][0] <= time - self.delay:
             self._sent.popleft()
@@ -98,6 +97,6 @@ def predictive_policy(
     tracked: Tracked = ability(problem.dynamics, "tracked")
     if len(stretches := tracked.stretches(problem.horizon)) != 1 or len(stretches[0]) != problem.horizon:
         raise ProblemError("delay: expected a motion whose contacts do not change, where it is predicted")
-    count = int(np.ceil(min(late / STEP, 1e9) - 1e-9))
+    count = max(int(np.ceil(min(late / STEP, 1e9) - 1e-9)), 1)
     affordable("delay", late, count * problem.dynamics.n**2)
     return PredictivePolicy(policy, tracked.in_steps([count], [late]), count, late)

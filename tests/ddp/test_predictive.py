@@ -75,6 +75,23 @@ def test_delays_that_cannot_be_are_refused(reach, delay, words):
         reach.predictive(delay)
 
 
+@pytest.mark.parametrize("t", [-0.1, 1.001, 1000.0, np.nan])
+def test_times_outside_of_the_motion_are_refused_as_by_any_policy(reach, t):
+    policy, x = reach.predictive(0.01), reach.X[0]
+    first = policy(0.0, x)
+    for own in (policy, reach.policy):
+        with pytest.raises(ProblemError, match="t: expected 0 <= t < 1 s, the horizon, got"):
+            own(t, x)
+    np.testing.assert_array_equal(first, policy(0.0, x))
+
+
+@pytest.mark.parametrize("delay", [1e-300, 1e-12])
+def test_the_shortest_delays_are_none(reach, delay):
+    x = reach.X[0] + 0.001
+    for t in (0.0, 0.3):
+        np.testing.assert_allclose(reach.predictive(delay)(t, x), reach.policy(t, x), rtol=0, atol=1e-6)
+
+
 def test_motions_that_are_not_predicted_are_refused():
     trot = ddp.solve(gaits.trot("solo12"), ddp.DDP(max_iterations=1), throw=False)
     with pytest.raises(ProblemError, match="delay: expected a motion whose contacts do not change"):
