@@ -50,6 +50,7 @@ class AdaptivePolicy:
     duration: of the motion [s].
     slid: whether a foot has slid, from when on what feedback adds is kept within cones of friction.
     Time that does not go on begins the motion anew.
+    There is no file and no C function of it, as it learns: ``.learned``, what it believes now, has both.
     Two calls with the same arguments may differ: from one loop alone, and for each robot a policy of its own.
     """
 

@@ -33,6 +33,9 @@ class PredictivePolicy:
     policy: the one without a delay.   delay [s]: from a measurement to the control that answers it.
     model: the system in short steps, of which ``count`` last as long as the delay.   duration: of the motion [s].
     Time that does not go on begins the motion anew; until the first controls act, planned ones do.
+    There is no file and no C function of it, as every call steps a model of the robot from the state that is measured.
+    In a loop of your own, let a simulator predict the state at t + delay, and give that to ``.policy`` for that time,
+    whose `export` and `compiled` serve there.
     Two calls with the same arguments may differ: from one loop alone, and for each robot a policy of its own.
     """
 

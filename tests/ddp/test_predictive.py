@@ -1,5 +1,7 @@
 """Policies whose controls act late answer the state that they will meet."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,17 @@ def test_a_motion_that_a_wrong_delay_makes_diverge_ends_as_all_that_diverge(reac
         run = problems.simulate(reach, policy=reach.predictive(0.03), delay=0.01)
     assert run.fell
     assert "overflowed" in str(run)
+
+
+def test_the_policy_without_a_delay_serves_a_loop_that_predicts_for_itself(reach, tmp_path):
+    """As the documentation says: the C function of `.policy`, asked for the state ahead at its time."""
+    predictive = reach.predictive(0.01)
+    compiled, t, x = predictive.policy.compiled(), 0.105, reach.X[10] + 0.01
+    control = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(compiled.address)
+    later, ahead, u = np.array([t + 0.01]), predictive.ahead(t, x), np.empty(6)
+    control(compiled.context, later.ctypes.data, ahead.ctypes.data, u.ctypes.data)
+    np.testing.assert_array_equal(predictive(t, x), u)
+    assert np.load(predictive.policy.export(tmp_path / "gains.npz"))["delay"] == 0.0
 
 
 def test_time_that_does_not_go_on_begins_the_motion_anew(reach):
