@@ -156,7 +156,7 @@ def _named_sdf(name: str, entry: Any, root: str | None) -> Found:
         srdf = folder / entry.path / entry.srdf_subpath / entry.srdf_filename
         pin.loadReferenceConfigurations(model, str(srdf), False)
         q0 = pin.normalize(model, model.referenceConfigurations[entry.ref_posture])
-    return found._replace(q0=q0, source=Source(str(path), (), is_named=True))
+    return found._replace(q0=q0).of(Source(str(path), (), is_named=True))
 
 
 def _root(document: ElementTree.Element, floating: bool) -> list[object]:
@@ -192,7 +192,7 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
     """The robot of an inspected document by the element at its top."""
     if document.tag == "mujoco":
         source = source._replace(mjcf=text.encode())
-        return reading.read(_mjcf_path(source), source.mjcf, root)._replace(source=source)
+        return reading.read(_mjcf_path(source), source.mjcf, root).of(source)
     joint = _root(document, root == "free-flyer")
     if document.tag == "robot":
         urdf.check(document, where)
@@ -201,11 +201,11 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
         source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
         reader, given = pin.buildModelFromXML, source.urdf
     elif document.tag == "sdf":
-        return sdf.read(document, where, joint)._replace(source=source)
+        return sdf.read(document, where, joint).of(source)
     else:
         raise ModelError(f"{where}: expected a <robot>, <mujoco> or <sdf> element at the top, got <{document.tag}>")
     try:
-        return Found(reader(given, *joint), source=source)
+        return Found(reader(given, *joint), followers=urdf.mimics(document)).of(source)
     except (ValueError, RuntimeError, IndexError) as reason:
         raise ModelError(f"{where}: Pinocchio cannot read it ({reason})") from None
 

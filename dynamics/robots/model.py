@@ -356,11 +356,11 @@ def load(
     configuration has no control.
 
     One warning names, with their lines where MuJoCo knows them, the elements whose effects are not modelled: dry
-    friction, <mimic>, which `MimicDynamics` has; of MJCF equality constraints of joints and tendons, tendons, ranges of
-    ball joints, gravity compensation, fluids, control laws, springs that are not linear, flexes and plugins. ``strict``
-    refuses these. The log, at INFO for MJCF, names viscous damping and springs, which ``RobotDynamics`` has and inverse
-    and forward dynamics have not, and equality constraints of bodies, <connect> and <weld>, which are ``robot.loops``:
-    implicit steps hold them exactly.
+    friction; <mimic> and, in MJCF, linear <joint> of <equality>, which `MimicDynamics` has; other equality constraints
+    of joints and tendons, tendons, ranges of ball joints, gravity compensation, fluids, control laws, springs that are
+    not linear, flexes and plugins. ``strict`` refuses these. The log, at INFO for MJCF, names viscous damping and
+    springs, which ``RobotDynamics`` has and inverse and forward dynamics have not, and equality constraints of bodies,
+    <connect> and <weld>, which are ``robot.loops``: implicit steps hold them exactly.
     """
     if root is not None and not (isinstance(root, str) and root in ("fixed", "free-flyer")):
         raise ModelError(f"root: expected 'fixed' or 'free-flyer', got {said(root)}")
@@ -391,7 +391,7 @@ def check_rigid(robot: Robot, error: type[DDPError] = ModelError) -> None:
 
 def _ready(found: Found, massless: str | None, strict: bool) -> Robot:
     """The robot of a model of our own, its actuators seen to and its inertias checked."""
-    model, q0, source, equipment, left_out, loops = found
+    model, q0, source, equipment, left_out, loops, _ = found
     urdf.reflect_rotors(model)
     joints.name_frames_apart(model)
     robot = Robot(model, q0, source, equipment, loops)

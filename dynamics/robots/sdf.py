@@ -44,7 +44,7 @@ UNMODELLED = (
     ("link", "kinematic", ON, "links that are kinematic, {}, are moved by forces"),
     ("link", "velocity_decay", None, "decay of velocities of links {} is not modelled"),
     ("link", "inertial/fluid_added_mass", None, "added mass of links {} in fluids is not modelled"),
-    ("joint", "axis/mimic", None, "joints that mimic others move on their own: {}"),
+    ("joint", "axis/mimic", None, "joints that mimic others move on their own but in MimicDynamics: {}"),
 )
 """Parts of a model that change its motion and are not read: of which elements, where in them, with which texts."""
 
@@ -109,6 +109,12 @@ class _Joint:
         self.rest = _number(element, dynamics + "spring_reference", 0.0, where)
         self.start = _number(element, "axis/initial_position", 0.0, where)
         self.friction = _number(element, dynamics + "friction", 0.0, where)
+        mimic, leader = "axis/mimic/", element.find("axis/mimic")
+        factor, offset, reference = (
+            _number(element, mimic + name, usual, where)
+            for name, usual in (("multiplier", 1.0), ("offset", 0.0), ("reference", 0.0))
+        )
+        self.follows = None if leader is None else (leader.get("joint", ""), factor, offset - factor * reference)
         for what, number in (("damping", self.damping), ("friction", self.friction)):
             if number < 0.0:
                 raise ModelError(
@@ -185,7 +191,8 @@ def read(document: ElementTree.Element, where: str, root: list[object], fixed: C
             loops.append(_close(model, joint, links, body))
     _tell_of_axes(model, loops, {f"{joint.name}_a" for joint in closing if joint.type in HINGES}, omissions)
     loops_held = loop.independent(loop.Mechanism(model), loops, pin.neutral(model), omissions)
-    return Found(model, equipment=equipment, omissions=omissions, loops=loops_held)
+    followers = {joint.name: joint.follows for joint in joints if joint.follows}
+    return Found(model, equipment=equipment, omissions=omissions, loops=loops_held, followers=followers)
 
 
 def _tree(

@@ -129,12 +129,12 @@ def _strange(element: Element) -> Iterator[str]:
             yield part.tag
 
 
-def mimics(robot: Element, names: Collection[str]) -> dict[str, tuple[str, float, float]]:
-    """Leader, multiplier and offset of each joint that mimics another, of those with some names."""
+def mimics(robot: Element) -> dict[str, tuple[str, float, float]]:
+    """Leader, multiplier and offset of each joint that mimics another."""
     found = {}
     for joint in robot.findall("joint"):
         mimic, name = joint.find("mimic"), joint.get("name", "")
-        if mimic is not None and name in names:
+        if mimic is not None:
             numbers = float(mimic.get("multiplier", 1.0)), float(mimic.get("offset", 0.0))
             found[name] = mimic.get("joint", ""), *numbers
     return found

@@ -31,15 +31,12 @@ from dynamics.rigid_bodies.rigid_body import (
     inverse_dynamics_hessian,
     mass_matrix,
 )
-from dynamics.robots import urdf
 from dynamics.robots.equipment import pairs_of_limits
+from dynamics.robots.found import Followers
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.tree import space_of_states
 from dynamics.steps.names import names_of
 from dynamics.steps.robot_dynamics import RobotDynamics
-
-Followers = Mapping[str, tuple[str, float, float]]
-"""Leader, multiplier and offset of each follower, joints by name."""
 
 
 @suggesting
@@ -47,8 +44,8 @@ class MimicDynamics(ByKnot):
     """Semi-implicit steps of a robot whose followers move with their leaders, ``q_f = multiplier q_l + offset``.
 
     robot: from ``dynamics.load``.   dt [s]: the time step.
-    followers: ``{"finger_2": ("finger_1", 1.0, 0.0)}``; default the <mimic> elements of the robot's URDF. Followers and
-    leaders are joints with one plain number.
+    followers: ``{"finger_2": ("finger_1", 1.0, 0.0)}``; default those of the robot's file: <mimic> of URDF and SDF,
+    linear <equality><joint> of MJCF. Followers and leaders are joints with one plain number.
     actuation, damping, springs, control_limits: as of `RobotDynamics`; by default controls that drive followers alone
     are left out, with their rows of ``robot.control_limits``.
 
@@ -193,9 +190,9 @@ class MimicDynamics(ByKnot):
 
 def _checked(robot: Robot, given: Followers | None) -> dict[str, tuple[str, float, float]]:
     """Followers with leaders that follow nobody; ModelError for what cannot follow, or be followed."""
-    document = None if robot.source is None else robot.source.document
     if given is None:
-        given = {} if document is None else urdf.mimics(document, robot.joint_names)
+        own = (robot.source and robot.source.followers) or {}
+        given = {name: leading for name, leading in own.items() if name in robot.joint_names}
     instance("followers", given, Mapping, "a mapping from followers to (leader, multiplier, offset)")
     if not given:
         raise ProblemError(f"followers: expected some, {robot.name} has no joint that mimics another")

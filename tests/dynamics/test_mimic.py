@@ -112,6 +112,56 @@ HAND = """<robot name="hand"><link name="palm">{0}</link><link name="a">{0}</lin
 INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
 
 
+COUPLED = """<mujoco><worldbody><body name="one"><joint name="a" axis="0 1 0" ref="20"/><geom size=".1"/>
+  <body name="two" pos=".5 0 0"><joint name="b" axis="1 1 0" ref="-30"/><geom size=".1"/>
+  <body name="three" pos=".4 0 0"><joint name="c" type="slide" axis="0 0 1" ref=".2"/><geom size=".1"/></body>
+</body></body>
+</worldbody><equality>
+  <joint joint1="b" joint2="a" polycoef=".1 -2 0 0 0"/><joint joint1="c" joint2="b" polycoef="0 .5 0 0 0"/>
+  <joint joint1="a" joint2="c" polycoef="0 1 3 0 0"/><joint joint1="a"/>
+  <joint joint1="a" joint2="c" active="false"/>
+</equality></mujoco>"""
+
+
+def test_followers_of_an_mjcf_are_where_mujocos_constraints_are_met(rng, caplog):
+    mujoco = pytest.importorskip("mujoco")
+    robot = dynamics.load(COUPLED)
+    assert "equality 0 (line 6, joint), equality 1 (line 6, joint) hold in MimicDynamics alone" in caplog.text
+    assert "equality 2 (line 7, joint), equality 3 (line 7, joint) are not modelled" in caplog.text
+    system = MimicDynamics(robot, 0.01)
+    assert [*system.followers] == ["b", "c"]
+    m = mujoco.MjModel.from_xml_string(COUPLED)
+    data = mujoco.MjData(m)
+    for _ in range(3):
+        data.qpos[:] = system.following(rng.normal(size=3))
+        mujoco.mj_forward(m, data)
+        held = [i for i, number in enumerate(data.efc_id[: data.nefc]) if number in (0, 1)]
+        assert len(held) == 2
+        np.testing.assert_allclose(data.efc_pos[held], 0.0, rtol=0, atol=1e-14)
+    data.qpos[1] += 0.1
+    mujoco.mj_forward(m, data)
+    assert np.abs(data.efc_pos[held]).max() > 0.05
+
+
+SDF = """<sdf version="1.6"><model name="hand">
+  <link name="palm">{0}</link><link name="a">{0}</link><link name="b">{0}</link>
+  <joint name="left" type="prismatic"><parent>palm</parent><child>a</child><axis><xyz>0 1 0</xyz></axis></joint>
+  <joint name="right" type="prismatic"><parent>palm</parent><child>b</child><axis><xyz>0 -1 0</xyz>{1}</axis></joint>
+</model></sdf>"""
+
+
+def test_followers_of_an_sdf_are_where_its_equation_has_them():
+    """follower = multiplier (leader - reference) + offset; URDF has no reference. The defaults are 1, 0 and 0."""
+    inertial = "<inertial><mass>1</mass></inertial>"
+    told = '<mimic joint="left"><multiplier>-2</multiplier><offset>.3</offset><reference>.5</reference></mimic>'
+    system = MimicDynamics(dynamics.load(SDF.format(inertial, told)), 0.01)
+    np.testing.assert_allclose(system.following([0.7, 9.0]), [0.7, -2.0 * (0.7 - 0.5) + 0.3], rtol=0, atol=1e-15)
+    plain = MimicDynamics(dynamics.load(SDF.format(inertial, '<mimic joint="left"/>')), 0.01)
+    np.testing.assert_array_equal(plain.following([0.7, 9.0]), [0.7, 0.7])
+    with pytest.raises(ModelError, match=r"axis/mimic/offset.* of 'right': expected 1 finite numbers in SDF, got 'x'"):
+        dynamics.load(SDF.format(inertial, '<mimic joint="left"><offset>x</offset></mimic>'))
+
+
 def hand(mimic='<mimic joint="left" multiplier="-1"/>'):
     return dynamics.load(HAND.format(INERTIAL, mimic))
 

@@ -35,6 +35,14 @@ NAMED = {
     ),
     "coupled joints": (
         {}, '<equality><joint name="e" joint1="a" joint2="b"/></equality>',
+        "equality constraints 'e' (line 18, joint) hold in MimicDynamics alone",
+    ),
+    "joints coupled by a polynomial": (
+        {}, '<equality><joint name="e" joint1="a" joint2="b" polycoef="0 1 .5 0 0"/></equality>',
+        "equality constraints 'e' (line 18, joint) are not modelled",
+    ),
+    "joint that is held": (
+        {}, '<equality><joint name="e" joint1="a"/></equality>',
         "equality constraints 'e' (line 18, joint) are not modelled",
     ),
     "tendon": (

@@ -73,8 +73,10 @@ def note_the_rest(m: Any, elements: Elements, omissions: Omissions) -> None:
     constrained = not disabled["CONSTRAINT"]
     for i in active_equalities(m):
         kind = mujoco.mjtEq(m.eq_type[i]).name.removeprefix("mjEQ_").lower()
-        if kind not in ("connect", "weld"):  # which are loops
-            omissions.drop("equality constraints {} are not modelled", elements.named("equality", i, kind))
+        if kind in ("connect", "weld"):  # which are loops
+            continue
+        only = "hold in MimicDynamics alone" if is_linear(m, i) else "are not modelled"
+        omissions.drop(f"equality constraints {{}} {only}", elements.named("equality", i, kind))
     limited = constrained and not disabled["LIMIT"]
     for j in np.flatnonzero((m.jnt_type == BALL) & (np.asarray(m.jnt_limited) > 0) & limited).tolist():
         omissions.drop("ranges of ball joints {} are not modelled", elements.named("joint", j))
@@ -105,6 +107,12 @@ def active_equalities(m: Any) -> list[int]:
     """Numbers of the equality constraints that act."""
     disabled = _disabled(m)
     return [] if disabled["CONSTRAINT"] or disabled["EQUALITY"] else np.flatnonzero(m.eq_active0).tolist()
+
+
+def is_linear(m: Any, i: int) -> bool:
+    """Whether an equality constraint has one joint follow another in proportion."""
+    own = m.eq_type[i] == import_mujoco().mjtEq.mjEQ_JOINT and m.eq_obj2id[i] >= 0
+    return bool(own and not m.eq_data[i, 2:5].any())
 
 
 def _disabled(m: Any) -> dict[str, bool]:

@@ -10,7 +10,7 @@ from ddp.protocols import Array
 from dynamics.robots.equipment import Equipment
 from dynamics.robots.found import Found
 from dynamics.robots.mjcf.actuation import actuation
-from dynamics.robots.mjcf.bodies import loops_of, pinocchio_model
+from dynamics.robots.mjcf.bodies import followers, loops_of, pinocchio_model
 from dynamics.robots.mjcf.compiling import Compiled, Elements, compile_file, where
 from dynamics.robots.mjcf.passive import gravity, note_the_rest, passive
 from dynamics.robots.mjcf.states import configuration
@@ -44,7 +44,7 @@ def read(path: Path, text: bytes, root: str | None = None) -> Found:
     equipment = Equipment(S, limits, stiffness, springref, damped=True)
     q0 = _posture(compiled, root)
     loops = loops_of(m, elements, model, q0, omissions)
-    return Found(model, q0, equipment=equipment, omissions=omissions, loops=loops)
+    return Found(model, q0, equipment=equipment, omissions=omissions, loops=loops, followers=followers(m))
 
 
 def _posture(compiled: Compiled, root: str | None) -> Array:
