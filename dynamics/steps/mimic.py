@@ -14,6 +14,7 @@ a weight on τ,
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +37,7 @@ from dynamics.robots.found import Followers
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.tree import space_of_states
 from dynamics.steps.names import names_of
-from dynamics.steps.robot_dynamics import RobotDynamics
+from dynamics.steps.robot_dynamics import RobotDynamics, TrackedRobot
 
 
 @suggesting
@@ -55,6 +56,7 @@ class MimicDynamics(ByKnot):
     """
 
     _fixed = "robot", "dt", "followers"
+    variable = ("masses",)
 
     def __init__(
         self, robot: Robot, dt: float, followers: Followers | None = None, actuation: ArrayLike | None = None,
@@ -98,6 +100,22 @@ class MimicDynamics(ByKnot):
         found = as_array("q", q, (self.robot.nq,)).copy()
         found[self._q] = self._factors * found[self._leading] + self._offsets
         return found
+
+    @property
+    def masses(self) -> Array:
+        """Masses (bodies,) [kg] of the bodies that joints carry."""
+        return self.robot.masses
+
+    def varied(self, masses: ArrayLike) -> "MimicDynamics":
+        """Copy of the system with a robot of other masses, see `Robot.with_masses`."""
+        return MimicDynamics(self.robot.with_masses(masses), *self._given())
+
+    def _given(self) -> tuple[float, Followers, Array, bool, bool, Array]:
+        return self.dt, self.followers, self.actuation, self.damping, self.springs, self.control_limits
+
+    @property
+    def tracked(self) -> "TrackedMimic":
+        return TrackedMimic(self)
 
     def nominal_control(self, x: Array) -> Array:
         """Controls (nu,) that best balance gravity and springs at rest where x is, by least squares; or (M, nu)."""
@@ -178,14 +196,33 @@ class MimicDynamics(ByKnot):
         return np.asarray(0.5 * (whole + whole.swapaxes(1, 2)))
 
     def __reduce__(self) -> Any:
-        given = self.robot, self.dt, self.followers, self.actuation, self.damping, self.springs, self.control_limits
-        return MimicDynamics, given
+        return MimicDynamics, (self.robot, *self._given())
 
     def __repr__(self) -> str:
         return f"MimicDynamics({self.robot.name!r}, dt={self.dt}, followers={list(self.followers)}, nu={self.nu})"
 
     def _origin(self) -> str:
         return "exact"
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedMimic(TrackedRobot):
+    """Knowledge of a robot with followers for feedback: see `ddp.systems.system.Tracked`."""
+
+    system: MimicDynamics  # type: ignore[assignment]
+
+    def in_steps(self, counts: Sequence[int], durations: Sequence[float]) -> MimicDynamics:
+        return MimicDynamics(self.system.robot, durations[0] / counts[0], *self.system._given()[1:])
+
+    def free_and_resisted(self, X: Array) -> tuple[Array, Array]:
+        """Errors of leaders, with followers where these have them: what followers err by on their own is not answered.
+
+        Steps would take such gaps back at once, at accelerations that no robot has, and feedback would push with them.
+        """
+        own = self.system
+        with_leaders = own._G @ np.delete(np.eye(own.robot.nv), own._v, axis=0)
+        free = np.tile(np.kron(np.eye(2), with_leaders), (len(X), 1, 1))
+        return free, np.zeros_like(free)
 
 
 def _checked(robot: Robot, given: Followers | None) -> dict[str, tuple[str, float, float]]:

@@ -19,12 +19,12 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Record
-from dynamics import Motion, PhasedDynamics, RobotDynamics, load
+from dynamics import Motion, PhasedDynamics, load
 from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.free_start import inside
 from problems.command.output import progress, wrote
-from problems.play.played import Play
+from problems.play.played import Play, PlayedSystem
 from problems.registry import Entry
 from problems.soft.systems import SoftSystem
 
@@ -81,7 +81,7 @@ def animate(
 
 
 def draw_beside(
-    title: str, system: RobotDynamics | PhasedDynamics, run: Play, page: str, floor: float | None = None,
+    title: str, system: PlayedSystem, run: Play, page: str, floor: float | None = None,
     lowest: float = 0.0, problem: Problem | None = None,
 ) -> None:  # fmt: skip
     """Write a simulated motion beside its plan, at some fifty states a second.

@@ -14,10 +14,14 @@ from ddp.protocols import Array
 from ddp.solutions import columns
 from ddp.solutions.columns import Columns
 from dynamics.phases.phased_dynamics import PhasedDynamics
+from dynamics.steps.mimic import MimicDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 
 LIMITED = 0.05
 """Share of the time at a limit from which a summary names a control."""
+
+PlayedSystem = RobotDynamics | PhasedDynamics | MimicDynamics
+"""System of a robot that MuJoCo plays."""
 
 ROUNDING = 1e-9
 """Time by which a control may come before the knot whose limits it has [s]."""
@@ -47,7 +51,7 @@ class Play:
     attitude: Array = field(repr=False)
     rms: float
     fell: bool
-    system: RobotDynamics | PhasedDynamics = field(repr=False)
+    system: PlayedSystem = field(repr=False)
     limited: Mapping[str, float] = field(default_factory=dict, repr=False)
     later: float = 0.0
     problem: Problem | None = field(default=None, repr=False)

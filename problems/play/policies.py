@@ -11,11 +11,10 @@ from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.policy import Policy
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
-from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.phases.tracking import held_damping
 from dynamics.robots.joints import effort_limits
 from dynamics.robots.libraries import pin
-from dynamics.steps.robot_dynamics import RobotDynamics
+from problems.play.played import PlayedSystem
 
 POLICIES = "adaptive", "contact", "tracking", "solver", "pd", "open"
 
@@ -44,7 +43,7 @@ def _joint_pd(about: Policy) -> np.ndarray:
     Light joints are damped as much as a controller can hold.
     """
     system = about.system
-    assert isinstance(system, (RobotDynamics, PhasedDynamics))
+    assert isinstance(system, PlayedSystem)
     mass = pin.computeTotalMass(system.robot.model)
     acts = np.linalg.pinv(system.actuation)
     acts[:, system.robot.floating_dofs] = 0.0
@@ -56,7 +55,7 @@ def _joint_pd(about: Policy) -> np.ndarray:
 class Motors:
     """Efforts (nv,) of a system's robot within the limits of its file: of its actuators, and of its joints [N m, N]."""
 
-    system: RobotDynamics | PhasedDynamics = field(repr=False)
+    system: PlayedSystem = field(repr=False)
 
     def __post_init__(self) -> None:
         robot = self.system.robot

@@ -26,11 +26,9 @@ from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solutions.explanation import misses_of
-from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.compiling import quietly
-from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose, heading_of
-from problems.play.played import Play
+from problems.play.played import Play, PlayedSystem
 from problems.play.simulation import (
     Setting,
     Touching,
@@ -224,7 +222,7 @@ def _as_function(command: Commands) -> Callable[[float], Sequence[float]]:
     return lambda t: rows[int(np.searchsorted(times, t + 1e-9, side="right")) - 1]
 
 
-def _velocity(system: RobotDynamics | PhasedDynamics, X: Array) -> Array:
+def _velocity(system: PlayedSystem, X: Array) -> Array:
     """Velocities (S+1, 3) of a floating base in its heading; zeros of a fixed one."""
     found, robot = np.zeros((len(X), 3)), system.robot
     if robot.is_floating:

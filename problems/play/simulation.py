@@ -37,11 +37,12 @@ from dynamics.robots.mjcf.writing import Foot, Ground, Relief, World
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.omissions import warn_once
 from dynamics.steps.doubts import strangers
+from dynamics.steps.mimic import MimicDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
 from problems.legs import TOUCHING, base_pose, frame_poses, upright
 from problems.lifted import unlifted
-from problems.play.played import Play, root_mean_square
+from problems.play.played import Play, PlayedSystem, root_mean_square
 from problems.play.policies import POLICIES, named
 from problems.play.terrain import as_range, uneven_ground
 
@@ -168,24 +169,26 @@ def at_limits(policy: Policy, t: float, u: Array) -> NDArray[np.bool_]:
     return ((u <= low) | (u >= high)) & (low < high)
 
 
-def _problem(solution: Solution) -> tuple[Problem, RobotDynamics | PhasedDynamics]:
+def _problem(solution: Solution) -> tuple[Problem, PlayedSystem]:
     """The problem of a robot's solution and its system; ProblemError for others."""
     if solution.problem is None:
         raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
     return solution.problem, system_of(solution.problem.dynamics)
 
 
-def system_of(system: object, field: str = "solution") -> RobotDynamics | PhasedDynamics:
+def system_of(system: object, field: str = "solution") -> PlayedSystem:
     """The dynamics themselves, of a robot that MuJoCo plays; ProblemError for others."""
-    if not isinstance(system, (RobotDynamics, PhasedDynamics)):
-        raise ProblemError(f"{field}: expected that of RobotDynamics or PhasedDynamics, got {said(system)}")
+    if not isinstance(system, PlayedSystem):
+        raise ProblemError(
+            f"{field}: expected that of RobotDynamics, PhasedDynamics or MimicDynamics, got {said(system)}"
+        )
     if isinstance(system, RobotDynamics) and system.prescribed:
         raise ProblemError(f"{field}: expected torques of all joints, that of {system.prescribed[0]!r} is prescribed")
     return system
 
 
 def world_of(
-    system: RobotDynamics | PhasedDynamics, x0: Array, friction: float, softness: float, every: float,
+    system: PlayedSystem, x0: Array, friction: float, softness: float, every: float,
     relief: Relief | None = None,
 ) -> World:  # fmt: skip
     """The world of a system's robot, its feet and the ground that they stand on, in steps that ``every`` [s] holds."""
@@ -201,10 +204,11 @@ def world_of(
             warn_once(f"{robot.name}: MuJoCo's ground is level, soles are planned to stand tilted by {tilt:.2g} deg")
         ground = Ground(level, friction, softness, relief=relief)
     timestep = every / max(1, np.ceil(every / TIMESTEP - 1e-9))
-    return World(robot, feet, ground, timestep, system.damping, system.springs)
+    followers = system.followers if isinstance(system, MimicDynamics) else None
+    return World(robot, feet, ground, timestep, system.damping, system.springs, followers)
 
 
-def feet_of(system: RobotDynamics | PhasedDynamics) -> list[Foot]:
+def feet_of(system: PlayedSystem) -> list[Foot]:
     """The feet of a system: spheres of points, boxes of soles; ProblemError for what rolls."""
     phases = system.phases if isinstance(system, PhasedDynamics) else ()
     known = {contact.frame: contact for phase in phases for contact in phase.contacts}
@@ -223,7 +227,7 @@ class Setting:
     """
 
     world: World
-    system: RobotDynamics | PhasedDynamics
+    system: PlayedSystem
     mass: float
     every: float
     count: int
@@ -287,7 +291,7 @@ def played(
     return Play(times, X, U, P, error, turned, root_mean_square(error), fell, system, later=later)
 
 
-def _held(system: RobotDynamics | PhasedDynamics, world: World, X: Array) -> float:
+def _held(system: PlayedSystem, world: World, X: Array) -> float:
     """Time that the end of a motion X (N+1, nx) is held [s]; not at all if it does not end at rest on feet."""
     robot = system.robot
     if world.floor is None or not robot.is_floating:

@@ -9,8 +9,8 @@ from ddp.errors import ProblemError, affordable, as_array, axes, numbers
 from ddp.protocols import Array
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.robots.mjcf.writing import Relief
-from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.legs import base_pose, frame_poses
+from problems.play.played import PlayedSystem
 
 APART = 0.6
 """Distance between heights that are drawn, straight in between, in units of the height of the centre of mass. Around
@@ -37,7 +37,7 @@ def as_range(uneven: ArrayLike) -> tuple[float, float]:
 
 
 def uneven_ground(
-    system: RobotDynamics | PhasedDynamics, X: Array, frames: Sequence[str], limits: tuple[float, float], seed: int
+    system: PlayedSystem, X: Array, frames: Sequence[str], limits: tuple[float, float], seed: int
 ) -> Relief | None:
     """Ground under a motion X (N+1, nx) on feet, heights between limits [m] at random; None for level ground.
 

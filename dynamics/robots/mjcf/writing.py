@@ -12,6 +12,7 @@ import numpy as np
 from ddp.errors import ModelError, positive
 from ddp.protocols import Array
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION
+from dynamics.robots.found import Followers
 from dynamics.robots.joints import subspace
 from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import import_mujoco
@@ -65,13 +66,16 @@ class World:
 
     def __init__(
         self, robot: Robot, feet: Sequence[Foot] = (), ground: Ground | None = None, timestep: float = 1e-3,
-        damping: bool = False, springs: bool = False,
+        damping: bool = False, springs: bool = False, followers: Followers | None = None,
     ) -> None:  # fmt: skip
+        """followers: joints that are held to others, stiffly."""
         if robot.loops:
             raise ModelError(f"{robot.name} has loops, which its model of MuJoCo would leave open")
         self.robot, self._mujoco = robot, import_mujoco()
         self.floor = None if ground is None else ground.height
         self.spec = _spec(self._mujoco, robot, feet, ground, positive("timestep", timestep))
+        for name, (leader, factor, offset) in (followers or {}).items():
+            _couple(self._mujoco, self.spec, name, leader, factor, offset)
         model = self.model = self.spec.compile()
         ids = [model.body(_body(robot, j)).id for j in range(1, robot.model.njoints)]
         self._feet = {model.geom(foot.frame).id: i for i, foot in enumerate(feet if ground else ())}
@@ -226,6 +230,13 @@ def _add_joint(mujoco: Any, robot: Robot, j: int, body: Any) -> None:
             f"{robot.name}: joint {name!r} is a {robot.model.joints[j].shortname()}, which MuJoCo has not: expected"
             " revolute, prismatic, spherical and translation joints, and free-flyers on the world"
         )
+
+
+def _couple(mujoco: Any, spec: Any, name: str, leader: str, factor: float, offset: float) -> None:
+    """Hold a joint to another one, as stiffly as MuJoCo's steps allow."""
+    held = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT, name1=name, name2=leader)
+    held.data[:5] = [offset, factor, 0.0, 0.0, 0.0]
+    held.solref, held.solimp[:2] = [2.0 * spec.option.timestep, 1.0], [0.9999, 0.9999]
 
 
 def _write_inertias(model: Any, robot: Robot, ids: Sequence[int]) -> None:
