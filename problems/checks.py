@@ -34,7 +34,10 @@ def settle(record: object, **fields: object) -> None:
 
 def weight(field: str, value: Any) -> float:
     """One weight: a finite number >= 0."""
-    return float(weights(field, np.reshape(as_array(field, value, ()), (1,)), 1)[0])
+    given = float(as_array(field, value, ()))
+    if given < 0.0:
+        raise ProblemError(f"{field}: expected no negative weight, got {given}")
+    return given
 
 
 def weighing(build: Value) -> Value:

@@ -292,7 +292,7 @@ def test_a_timed_solution_is_drawn_as_its_motion(tmp_path):
     ({"upper": -1.0}, "upper: expected more than 0 s, got -1"),
     ({"total": 9.0}, "total: expected from 0.5 to 2 s, what bounds allow, got 9"),
     ({"total": -1.0}, "total: "),
-    ({"price": -1.0}, "price: "),
+    ({"price": -1.0}, r"price: expected no negative weight, got -1\.0$"),
     ({"tolerance": 0.0}, "tolerance: "),
     ({"max_iterations": 0}, "max_iterations: "),
 ])  # fmt: skip

@@ -56,7 +56,7 @@ def test_a_composed_motion_has_the_names_and_the_torques_of_its_robot(plain, nam
         np.testing.assert_array_equal(rows[kept.replace(" ", "_")], solution.X[:, 12 + 6 * i + 2])
     assert solution.to_dict()["s"].keys() >= set(MEMORY[name])
     for refused in (solution.feedback, lambda: solution.predictive(0.02)):
-        with pytest.raises(ProblemError, match=r"got Augmented; expected 'solver', or mayne.unlifted\(solution\)"):
+        with pytest.raises(ProblemError, match=r"solution.feedback\('solver'\), or mayne.unlifted\(solution\)"):
             refused()
     solution.policy.export(tmp_path / "gains.npz")
     with np.load(tmp_path / "gains.npz") as file:
