@@ -19,6 +19,7 @@ from dynamics.quantities.quantities import frame_placement, frame_velocity_deriv
 from dynamics.rigid_bodies.rigid_body import mass_matrix
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_robot
+from dynamics.robots.omissions import warn_once
 from dynamics.robots.tree import roots
 
 POINT, SURFACE, ROLLING = range(3)
@@ -31,6 +32,9 @@ REGULARIZATION = 1e-6
 
 _STILL = 1e-10
 """Size of the rows of a direction in which nothing moves, of that of three rows."""
+
+_ROUNDED = 1e-4
+"""Below this size joints are meant to move nothing there: axes are rounded in a file, as 1.5708 for π/2."""
 
 _APART = 1e-3
 """Distance [m, rad] that two references of one body may be off what its frames allow."""
@@ -276,7 +280,7 @@ def _axes(robot: Robot, contacts: Sequence[Contact], jacobians: Sequence[Array])
     if not len(J) or not np.isfinite(J).all():
         return found
     sizes = np.linalg.eigvalsh(J @ J.transpose(0, 2, 1))
-    thin, first = sizes[:, 0] <= 1e-12 * sizes[:, 2], 0
+    thin, first = sizes[:, 0] <= _ROUNDED**2 * sizes[:, 2], 0
     for contact in contacts:
         blocks = slice(first, first + contact.size // 3)
         first = blocks.stop
@@ -286,6 +290,12 @@ def _axes(robot: Robot, contacts: Sequence[Contact], jacobians: Sequence[Array])
             for axes, rows in zip(found[blocks], np.concatenate(many, axis=2), strict=True):
                 Q, widths, _ = np.linalg.svd(rows, full_matrices=False)
                 still = widths <= _STILL * widths[0]
+                if ((widths <= _ROUNDED * widths[0]) & ~still).any():
+                    warn_once(
+                        f"{robot.name}: the contact at {contact.frame!r} is held in a direction in which joints move it"
+                        f" by less than {_ROUNDED:g} of others, which takes enormous forces: if joints are to move in"
+                        " a plane, write their axes with all digits"
+                    )
                 across = Q[:, still] @ Q[:, still].T
                 if np.abs(across - np.diag(np.diag(across))).max() > _STILL:
                     axes[:] = *Q.ravel(), *still

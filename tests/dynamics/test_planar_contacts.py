@@ -195,3 +195,19 @@ def test_chains_in_any_plane_move_as_dense_least_squares_say(kind, seed):
     by_v = fourth_order(lambda t: dense_accelerations(robot, kind, q, v + t * d, tau))
     assert relative_error(first.dq @ d, by_q) < 1e-6
     assert relative_error(first.dv @ d, by_v) < 1e-8
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_planes_whose_axes_are_rounded_are_told_of(kind, caplog):
+    def told(aside, name):
+        text = HOPPER.replace('model="hopper"', f'model="{name}"').replace('<body><joint axis="0 1 0"/>', aside)
+        robot = dynamics.load(text)
+        caplog.clear()
+        for _ in range(2):
+            dynamics.contact_dynamics(robot, robot.q0, np.zeros(6), np.zeros(6), Contact("sole", kind))
+        return caplog.messages
+
+    assert told('<body><joint axis="0 1 0"/>', f"plain {kind}") == []
+    assert told('<body><joint axis="0.3 1 0"/>', f"spatial {kind}") == []
+    (words,) = told('<body><joint axis="0.000003673 1 0"/>', f"rounded {kind}")
+    assert f"rounded {kind}: the contact at 'sole' is held in a direction in which joints move it by less" in words
