@@ -11,6 +11,7 @@ import pytest
 from ddp.machine import pickling
 from ddp.machine.pickling import NotPackedError, packed, unpacked
 from ddp.machine.struct import Struct, integer
+from ddp.tracing.layout import Block
 
 numbers = np.arange(24.0).reshape(4, 6)
 readable = numbers.copy()
@@ -69,3 +70,14 @@ def test_structs_of_classes_that_nobody_finds_are_left_to_plain_pickles():
 
     with pytest.raises(NotPackedError, match="Own"):
         packed([Own(n=1)])
+
+
+def test_constants_of_traced_functions_are_kept_to_the_bit_and_without_their_zeros():
+    template = np.zeros(1_000_000)
+    template[[3, 700, 999_999]] = -0.0, np.nan, 2.5
+    raw = pickle.dumps(Block(template, np.array([[0, 5], [1, 6]])))
+    assert len(raw) < 1000
+    block = pickle.loads(raw)
+    assert isinstance(block, Block)
+    assert np.array_equal(block.template.view(np.int64), template.view(np.int64))
+    assert block.places.tolist() == [[0, 5], [1, 6]]
