@@ -11,7 +11,7 @@ from ddp.comparison import DerivativeCheck, Differences
 from ddp.costs.batch import BatchTerm
 from ddp.costs.terms import naming
 from ddp.derivatives import Derivatives
-from ddp.errors import ProblemError, as_array, instance, items, said
+from ddp.errors import ProblemError, as_array, instance, items, said, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint
 from ddp.starts import start_policy
@@ -59,6 +59,7 @@ def _severity(check: DerivativeCheck) -> tuple[bool, bool, float]:
     return not check.ok, not check.smooth, check.error
 
 
+@suggesting
 @np.errstate(all="ignore")
 def check_derivatives(
     problem: Problem, X: Array | None = None, U: Array | None = None, knots: Iterable[int] | None = None

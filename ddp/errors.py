@@ -3,21 +3,21 @@
 Every error says which field is wrong, what was expected and what came.
 """
 
-import difflib
-import functools
-import inspect
 import math
 import os
 import reprlib
 import resource
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from ddp.suggestions import LONGEST
+from ddp.suggestions import nearest as nearest
+from ddp.suggestions import suggesting as suggesting
 
 Array = NDArray[np.float64]
 Value = TypeVar("Value")
@@ -27,9 +27,6 @@ _OURS = Path(__file__).parent
 _LIBRARIES = {"site-packages", "dist-packages", "dynamics", "problems"}
 
 _FLOAT = np.dtype(np.float64)
-
-_UNREAD: dict[str, Any] = {"annotation_format": 3} if sys.version_info >= (3, 14) else {}
-"""Has `inspect.signature` leave names in annotations that nobody imports: FORWARDREF of ``annotationlib.Format``."""
 
 _SMALL = 4096
 """Numbers of an array whose squares BLAS sums up without threads."""
@@ -93,7 +90,7 @@ def as_array(
                 raise TypeError(f"of type {kind}")
             array = np.require(given, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
         except Exception as reason:  # whatever numpy, or an object that says it is an array, comes up with
-            why = str(reason).partition("\n")[0][:_LONGEST]
+            why = str(reason).partition("\n")[0][:LONGEST]
             raise error(f"{field}: expected {_wanted(shape, 'real numbers')}, got {said(value)} ({why})") from None
     if array.shape != shape and not _matches(array.shape, shape):
         raise error(_misshapen(field, array.shape, shape))
@@ -310,25 +307,22 @@ def one_of(field: str, value: Any, known: Iterable[str]) -> None:
         raise ProblemError(f"{field}: expected one of {', '.join(map(repr, known))}, got {said(value)}")
 
 
-_LONGEST = 100
-
-
 def said(value: Any) -> str:
     """A value as errors quote it: plain data cut to a few items, an array by its shape, other objects by their class.
 
     Never longer than a line, and never an error of its own.
     """
     if isinstance(value, type):
-        return f"the class {value.__name__[:_LONGEST]}"
+        return f"the class {value.__name__[:LONGEST]}"
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}" if value.ndim else f"an array of one {value.dtype}"
     if value is None or isinstance(value, _PLAIN):
         try:
-            return " ".join(reprlib.repr(value).split())[:_LONGEST]
+            return " ".join(reprlib.repr(value).split())[:LONGEST]
         except Exception:  # of objects inside
             pass
     has = ", which has a .solution" if "solution" in getattr(value, "__dict__", ()) else ""
-    return type(value).__name__[:_LONGEST] + has
+    return type(value).__name__[:LONGEST] + has
 
 
 _PLAIN = (
@@ -340,60 +334,3 @@ def numbers(values: Array) -> str:
     """Numbers as errors quote them: at most six of each row, in one line."""
     text = np.array2string(np.asarray(values), precision=6, threshold=6, edgeitems=3, max_line_width=10_000)
     return " ".join(text.split())
-
-
-def nearest(name: object, known: Iterable[str]) -> str:
-    """A hint for an unknown name: the nearest known ones, as a sentence fragment."""
-    known = list(dict.fromkeys(known))
-    if not known:
-        return "there are none"
-    given = name[:_LONGEST] if isinstance(name, str) else ""
-    matches = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
-    if matches:  # the best, and those that are nearly as close
-        near = difflib.SequenceMatcher(None, matches[0], given).ratio() - 0.25
-        matches = difflib.get_close_matches(given, matches, n=3, cutoff=max(near, 0.5))
-    elif len(given) > 2:
-        matches = [name for name in known if given.casefold() in name.casefold()][:3]
-    if matches:
-        return f"did you mean {' or '.join(repr(m) for m in matches)}?"
-    listed = ", ".join(map(repr, sorted(known)[:12])) + (", ..." if len(known) > 12 else "")
-    return f"known are {listed}"
-
-
-def suggesting(call: Value) -> Value:
-    """Decorate a function or a class: errors name the keyword nearest to one that it lacks, and all that it needs.
-
-    So do those of classes that inherit from it.
-    """
-    own: Any = call.__init__ if isinstance(call, type) else call  # type: ignore[misc]
-
-    @functools.wraps(own)
-    def checked(*args: Any, **named: Any) -> Any:
-        try:
-            return own(*args, **named)
-        except TypeError as reason:
-            given = {name: p for name, p in inspect.signature(own, **_UNREAD).parameters.items() if name != "self"}
-            known = list(given)
-            wrong = next((name for name in named if name not in known), None)
-            if str(reason).endswith(f"got an unexpected keyword argument {wrong!r}"):  # Python 3.13 has suggestions
-                reason.args = (f"{reason}; {nearest(wrong, known)}",)
-            elif str(reason).startswith(f"{own.__qualname__}() missing"):
-                needed = ", ".join(name for name, one in given.items() if one.default is one.empty)
-                name = own.__qualname__.removesuffix(".__init__")
-                reason.args = (f"{reason}; expected {name}({needed}, ...): see help({name})",)
-            raise
-
-    if not isinstance(call, type):
-        return cast(Value, checked)
-    kind: Any = call
-    kind.__init__ = checked
-    if kind.__new__ is object.__new__:
-
-        @functools.wraps(own)
-        def made(cls: Any, *_: Any, **__: Any) -> Any:
-            if not hasattr(cls.__init__, "__wrapped__"):  # a dataclass that inherits has made its own
-                suggesting(cls)
-            return object.__new__(cls)
-
-        kind.__new__ = staticmethod(made)
-    return call

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ddp.compiling.portable import portable
-from ddp.errors import ProblemError, positive, settle_by
+from ddp.errors import ProblemError, positive, settle_by, suggesting
 from ddp.problem import Problem, Rollouts
 from ddp.protocols import Array
 
@@ -92,6 +92,7 @@ class Search(Protocol):
         """The accepted step, of alpha <= ``longest`` at first; `Line.nowhere` if none is."""
 
 
+@suggesting
 @dataclass(frozen=True)
 class Backtracking:
     """Halve the step until the cost falls by a share of the expected decrease.

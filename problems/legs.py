@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, choice, items, numbers, said
+from ddp.errors import ProblemError, as_array, choice, items, numbers, said, suggesting
 from ddp.protocols import Array
 from dynamics.robots.joints import joint_index
 from dynamics.robots.libraries import pin
@@ -103,6 +103,7 @@ def check_floating(robot: Robot) -> Robot:
     return robot
 
 
+@suggesting
 def stance(
     robot: Robot,
     feet: Sequence[str] | Mapping[str, str] | None = None,

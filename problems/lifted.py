@@ -14,14 +14,18 @@ from ddp.costs.compiled import CompiledTerm
 from ddp.costs.entries import Entry
 from ddp.costs.traced import TracedTerm
 from ddp.doubts import tell
-from ddp.errors import ProblemError, as_array, instance, items, said
+from ddp.errors import ProblemError, as_array, instance, items, said, suggesting
 from ddp.problem import Problem
 from ddp.protocols import Array, Constraint, CostFunction, Term
 from ddp.solutions.explanation import misses_of
 from ddp.solutions.solution import Solution
+from dynamics.robots.omissions import listed
 from dynamics.steps.augmented import Augmented
 from dynamics.steps.free_start import FreeStart, inside
 from problems.costs import ControlCost
+
+SHOWN = 4
+"""Names of numbers that an error lists."""
 
 
 class TermWithin:
@@ -219,15 +223,16 @@ class SomeRows:
         return self.constraint.curvature(X, U, whole)
 
 
+@suggesting
 def lifted(
-    problem: Problem, system: Augmented, s0: ArrayLike, guess: ArrayLike | None = None,
+    problem: Problem, system: Augmented, s0: ArrayLike | None = None, guess: ArrayLike | None = None,
     running: Sequence[Term | BatchTerm | CostFunction] = (), terminal: Sequence[Term | BatchTerm | CostFunction] = (),
     constraints: Sequence[Any] = (), terminal_constraints: Sequence[Any] = (),
     without: Sequence[Any] = (),
 ) -> Problem:  # fmt: skip
     """A problem with a composition around its system: costs and constraints are those of x and u, and more.
 
-    s0 (ns,): what is beside x at first.   guess (N, nr): default zeros.
+    s0 (ns,): what is beside x at first; default none, where ns is 0.   guess (N, nr): default zeros.
     running, terminal, constraints, terminal_constraints: those of the composition's own states and controls.
     without: terms of the problem to leave out.
     Limits of controls are the composition's; those of the problem are left out, as they are of u, and told of.
@@ -235,6 +240,9 @@ def lifted(
     instance("problem", problem, Problem)
     if not isinstance(system, Augmented) or system.system is not problem.dynamics:
         raise ProblemError(f"system: expected an Augmented around the problem's dynamics, got {said(system)}")
+    if s0 is None and system.ns:
+        what = listed(system.named_memory[-system.ns :], SHOWN)
+        raise ProblemError(f"s0: expected {system.ns} numbers, what these are at first: {what}; got none")
     tell(_left_out(problem, system))
     left = {id(one) for one in without}
     entries = [entry for entry in problem.objective.entries if id(entry.term) not in left]
@@ -242,7 +250,7 @@ def lifted(
     whole = during.pop(range(problem.horizon), [])
     held: dict[Any, list[Any]] = {}
     held_at_end = held_by_knots(held, problem, 0, lambda constraint: LiftedConstraint(constraint, system))
-    x0 = np.concatenate([problem.x0, as_array("s0", s0, (system.ns,))])
+    x0 = np.concatenate([problem.x0, as_array("s0", () if s0 is None else s0, (system.ns,))])
     return Problem(
         dynamics=system, running=[*whole, *running], during=during, at=at, terminal=[*at_end, *terminal], x0=x0,
         horizon=problem.horizon, constraints=constraints, constraints_at=held,
@@ -251,6 +259,7 @@ def lifted(
     )  # fmt: skip
 
 
+@suggesting
 def unlifted(solution: Solution) -> Solution:
     """The motion of a robot within compositions, as a solution of its own: states x, controls u that act on it.
 

@@ -23,6 +23,7 @@ from ddp.errors import (
     positive_integer,
     said,
     settle,
+    suggesting,
     text,
 )
 from dynamics.robots.omissions import warn_once
@@ -123,6 +124,7 @@ class Schedule:
         return {foot: np.repeat([foot in phase.stance for phase in self.phases], counts) for foot in self.feet}
 
 
+@suggesting
 def cycling(
     feet: Sequence[str], groups: Groups, swing: float, support: float, cycles: int = 1, flight: float = 0.0
 ) -> Schedule:
@@ -162,6 +164,7 @@ ORDERS: dict[str, tuple[tuple[str, ...], ...]] = {
 """Corners of a quadruped that swing together, one group after the other."""
 
 
+@suggesting
 def in_turn(corners: Mapping[str, str], gait: str) -> list[list[str]]:
     """Groups of feet that swing one after the other in one of `ORDERS`."""
     choice("gait", gait, ORDERS)

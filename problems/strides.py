@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ddp.errors import ProblemError, as_array, instance, positive, said, settle
+from ddp.errors import ProblemError, as_array, instance, positive, said, settle, suggesting
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.robots.libraries import pin
@@ -63,6 +63,7 @@ class Strides:
         return [Contact(foot, "point", pose.translation, gains) for foot, pose in self.holds[i].items()]
 
 
+@suggesting
 def lay_out(
     stance: Stance, schedule: Schedule, dt: float, motion: Motion, lift: float, rise: Motion | None = None,
     ground: Callable[[float, float], float] | None = None,

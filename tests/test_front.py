@@ -25,6 +25,7 @@ import problems
 import viz
 from mayne.__main__ import overview
 from problems import cli, gaits
+from problems.durations import solve_durations
 
 ROOT = Path(__file__).parent.parent
 MODULES = {path.stem for path in (ROOT / "mayne").glob("*.py")} - {"__init__", "__main__"}
@@ -215,6 +216,8 @@ def test_names_that_python_shows_as_unknown_are_suggested_once(capsys, module, g
         (mayne.obstacles.CapsuleClearance, "raduis", "radius"), (mayne.constraints.SelfClearance, "margn", "margin"),
         (mayne.gaits.jump, "lenght", "length"), (mayne.solve, "thro", "throw"), (mayne.save_html, "tittle", "title"),
         (mayne.constraints.JointLimits, "uper", "upper"), (mayne.pendulum.swing_up, "horizn", "horizon"),
+        (mayne.augment.delays, "step", "steps"), (mayne.Rod, "lenght", "length"), (mayne.lifted, "s", "s0"),
+        (mayne.check_derivatives, "problm", "problem"), (mayne.Signal, "valus", "values"),
     ],
 )  # fmt: skip
 def test_a_misspelt_keyword_is_told_its_nearest(call, given, meant):
@@ -222,6 +225,21 @@ def test_a_misspelt_keyword_is_told_its_nearest(call, given, meant):
         call(**{given: 1})
     assert meant in inspect.signature(call).parameters
     assert pickle.loads(pickle.dumps(call)) is call
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "where"),
+    [
+        (mayne.solve, "tolerance", "solver=DDP(tolerance=...)"),
+        (mayne.solve, "max_iter", "solver=DDP(max_iterations=...)"),
+        (mayne.solve, "x0", "problem=Problem(x0=...)"),
+        (solve_durations, "price", "free=FreeDurations(price=...)"),
+        (solve_durations, "tolerance", "free=FreeDurations(tolerance=...) or solver=DDP(tolerance=...)"),
+    ],
+)
+def test_an_option_of_an_arguments_class_is_told_where_it_belongs(call, given, where):
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{given}'.*; expected {re.escape(where)}$"):
+        call(None, **{given: 1.0})
 
 
 @dataclasses.dataclass(frozen=True)

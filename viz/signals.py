@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, axes, instance, items, settle, text
+from ddp.errors import ProblemError, as_array, axes, instance, items, settle, suggesting, text
 from dynamics.steps.free_start import inside
 from viz.shapes import COLORS, GREY, Array, Color, css
 
@@ -81,6 +81,7 @@ def motions_of(given: Any) -> Any:
     return {k: motion_of(each) for k, each in given.items()} if isinstance(given, Mapping) else motion_of(given)
 
 
+@suggesting
 @dataclass(frozen=True)
 class Signal:
     """Numbers over time.

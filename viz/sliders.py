@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddp.errors import ProblemError, as_array, flag, instances, positive, settle, settle_by, text
+from ddp.errors import ProblemError, as_array, flag, instances, positive, settle, settle_by, suggesting, text
 
 
+@suggesting
 @dataclass(frozen=True)
 class Slider:
     """A number that a reader of the page chooses between ``low`` and ``high``; logarithmic: by its logarithm."""

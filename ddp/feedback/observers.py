@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ddp.costs.batch import durations_of
 from ddp.doubts import tell
-from ddp.errors import ProblemError, as_array, axes, instances, items, said
+from ddp.errors import ProblemError, as_array, axes, instances, items, said, suggesting
 from ddp.feedback import regulators
 from ddp.feedback.policy import as_state, knot_at
 from ddp.protocols import Array, Dynamics
@@ -153,6 +153,7 @@ class Observer:
         return self.dynamics
 
 
+@suggesting
 def kalman(
     dynamics: Dynamics, x: ArrayLike, u: ArrayLike, sensors: Sequence[Sensor] | Sensor, W: ArrayLike, V: ArrayLike,
     P0: ArrayLike | None = None, held: ArrayLike | None = None,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddp.errors import ModelError, instance, instances, numbers, said
+from ddp.errors import ModelError, instance, instances, numbers, said, suggesting
 from ddp.machine.declared import each
 from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.protocols import Array
@@ -25,6 +25,7 @@ method. Rows are open from so many m or rad; those that others hold, as well as 
 the largest lever."""
 
 
+@suggesting
 @dataclass(frozen=True)
 class Loop:
     """Two frames of a robot that are held together, but for what is free: a closed chain.

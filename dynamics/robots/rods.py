@@ -9,7 +9,18 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ModelError, as_array, at_least_zero, instance, integer, positive, said, settle_by, text
+from ddp.errors import (
+    ModelError,
+    as_array,
+    at_least_zero,
+    instance,
+    integer,
+    positive,
+    said,
+    settle_by,
+    suggesting,
+    text,
+)
 from ddp.protocols import Array
 
 Profile = Callable[[float], float]
@@ -25,6 +36,7 @@ _ORDER = (3, 4, 5, 0, 1, 2)
 """Strains in the order of a rod's coordinates: torsion, bending y, bending z, stretch, shear y, shear z."""
 
 
+@suggesting
 @dataclass(frozen=True)
 class Material:
     """A linear material: Young's modulus [Pa], Poisson's ratio, density [kg/m³], viscosity ``damping`` [Pa s]."""
@@ -61,6 +73,7 @@ class Sections(NamedTuple):
     z: Array
 
 
+@suggesting
 class Circle:
     """Circular sections: a radius at base and tip [m], between which it is linear, or a function of X/L."""
 
@@ -74,6 +87,7 @@ class Circle:
         return Sections(area, J, J, 2.0 * J, r, r)
 
 
+@suggesting
 class Rectangle:
     """Rectangular sections: full widths along y and z [m], numbers or functions of X/L."""
 
@@ -106,6 +120,7 @@ def _sampled(field: str, profile: Profile, x: Array) -> Array:
     return values
 
 
+@suggesting
 @dataclass(frozen=True)
 class Tendon:
     """A cable within a rod, from its base to its tip, which pulls with one tension.
@@ -134,6 +149,7 @@ class Tendon:
         return as_array(field, at, (len(x), 2), ModelError), as_array(field, slopes, (len(x), 2), ModelError)
 
 
+@suggesting
 class Rod:
     """An elastic rod along its x axis, whose strains are polynomials of the arc length.
 

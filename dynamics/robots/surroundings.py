@@ -6,12 +6,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, as_array, at_least_zero, instance, positive, settle_by
+from ddp.errors import ModelError, as_array, at_least_zero, instance, positive, settle_by, suggesting
 from ddp.protocols import Array
 from dynamics.geometry.solids import direction
 from dynamics.robots.rods import number
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Plane:
     """A plane through a point [m]; rods stay on the side that its normal shows."""
@@ -24,6 +25,7 @@ class Plane:
         settle_by(self, _unit, "normal")
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Cylinder:
     """A cylinder without ends about an axis through a point [m]; rods stay inside."""
@@ -38,6 +40,7 @@ class Cylinder:
         settle_by(self, _positive, "radius")
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class ContactSprings:
     """Springs between a surface and rods: spheres as wide as a rod's sections, about its points but the base.
@@ -73,6 +76,7 @@ class ContactSprings:
         ])  # fmt: skip
 
 
+@suggesting
 @dataclass(frozen=True, eq=False)
 class Water:
     """Still water about all rods of a robot.

@@ -9,7 +9,19 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, as_array, at_least_zero, choice, flag, instance, instances, items, said, text
+from ddp.errors import (
+    ModelError,
+    as_array,
+    at_least_zero,
+    choice,
+    flag,
+    instance,
+    instances,
+    items,
+    said,
+    suggesting,
+    text,
+)
 from dynamics.robots import joints
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
@@ -22,6 +34,7 @@ from dynamics.rods.hybrid_trees import WORLD, Place, Recipe, Touching, Wrench
 logger = logging.getLogger("mayne")
 
 
+@suggesting
 class Assembly:
     """A robot under construction: joints, bodies and rods, each on a frame of what is there already.
 

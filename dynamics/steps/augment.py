@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, affordable, as_array, axes, positive_integer, said
+from ddp.errors import ProblemError, affordable, as_array, axes, positive_integer, said, suggesting
 from ddp.protocols import Array
 from ddp.systems.derived_dynamics import as_system
 from ddp.systems.system import System, ability
@@ -36,6 +36,7 @@ def remade(make: Made) -> Made:
     """Decorate a function of a module that makes a composition, by which other processes make it again."""
     taken = signature(make)
 
+    @suggesting
     @wraps(make)
     def made(*args: Any, **named: Any) -> Augmented:
         composition = make(*args, **named)

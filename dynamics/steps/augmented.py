@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, positive_integer, said
+from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, integer, positive_integer, said, suggesting
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array, copied
 from ddp.systems.by_knot import ByKnot
@@ -112,6 +112,7 @@ def _numbers(part: Any) -> int:
 Function = Callable[[Any, Any, Any], Any]
 
 
+@suggesting
 class Augmented(Around):
     """``u = inputs(x, s, r)``, ``x' = f(x, u)``, ``s' = memory(x, s, r)``: a system of states (x, s) and controls r.
 

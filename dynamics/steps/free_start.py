@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.compiling.kernel import call_contraction, callback
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, suggesting
 from ddp.machine.addresses import array_at, integers_at
 from ddp.protocols import Array
 from ddp.systems.derived_dynamics import followed
@@ -18,6 +18,7 @@ from dynamics.steps.augmented import Around, Augmented
 from dynamics.steps.doubts import stated_in
 
 
+@suggesting
 class FreeStart(Around):
     """``x' = x ⊕ E_k u`` at knots 0 .. before-1, then the knots of a system: its state at knot ``before`` is free.
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.compiling.kernel import kernel
-from ddp.errors import ProblemError, as_array, axes
+from ddp.errors import ProblemError, as_array, axes, suggesting
 from ddp.machine.aligned import working_memory
 from ddp.machine.fields import Fields, matrix_of, vector
 from ddp.machine.memory import as_vector, columns_of, memory_of, rows_of
@@ -216,6 +216,7 @@ class Rest:
     forces: Array
 
 
+@suggesting
 def statics(
     robot: Robot, u: ArrayLike | None = None, fext: ArrayLike | None = None, q0: ArrayLike | None = None,
     actuation: ArrayLike | None = None,

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ddp.errors import ProblemError, items, said, text
+from ddp.errors import ProblemError, items, said, suggesting, text
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from problems.interop.motion import optional
 
 
+@suggesting
 def episodes(solutions: Iterable[Solution]) -> list[dict[str, Array]]:
     """Each solution as an episode with Gymnasium's names, as Minari's data sets have them.
 
@@ -35,6 +36,7 @@ def episodes(solutions: Iterable[Solution]) -> list[dict[str, Array]]:
     return found
 
 
+@suggesting
 def lerobot_table(solutions: Iterable[Solution], task: str = "") -> Any:
     """Frames of all solutions as a pandas.DataFrame with LeRobot's columns, a row for each knot.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, axes, nearest, said
+from ddp.errors import ProblemError, as_array, axes, nearest, said, suggesting
 from ddp.protocols import Array
 from dynamics.robots.mjcf.bodies import joint_name
 from dynamics.robots.mjcf.state_map import StateMap
@@ -20,6 +20,7 @@ TYPES = {motion.FREE: 0, motion.BALL: 1, motion.SLIDE: 2, motion.HINGE: 3, motio
 """MuJoCo's numbers of kinds of joints, mjtJoint."""
 
 
+@suggesting
 def to_mujoco(robot: Robot, model: Any, X: ArrayLike) -> tuple[Array, Array]:
     """``qpos`` (N, model.nq) and ``qvel`` (N, model.nv) of states X (N, nx), or those of one state (nx,).
 
@@ -40,6 +41,7 @@ def to_mujoco(robot: Robot, model: Any, X: ArrayLike) -> tuple[Array, Array]:
     return (qpos, qvel) if axes(X) > 1 else (qpos[0], qvel[0])
 
 
+@suggesting
 def from_mujoco(robot: Robot, model: Any, qpos: ArrayLike, qvel: ArrayLike | None = None) -> Array:
     """States X (N, nx) of MuJoCo's ``qpos`` (N, model.nq) and ``qvel`` (N, model.nv), or one; qvel None: at rest.
 

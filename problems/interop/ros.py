@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ddp.errors import ProblemError
+from ddp.errors import ProblemError, suggesting
 from ddp.files import write_atomically
 from ddp.solutions.solution import Solution
 from problems.interop.motion import angle, joints_of, optional, robot_of, singles
 
 
+@suggesting
 def to_ros(solution: Solution) -> dict[str, Any]:
     """``trajectory_msgs/JointTrajectory`` as a dictionary, with the field names of the message.
 
@@ -41,11 +42,13 @@ def to_ros(solution: Solution) -> dict[str, Any]:
     return {"header": header, "joint_names": [joint.name for joint in joints], "points": points}
 
 
+@suggesting
 def write_ros(solution: Solution, path: str | os.PathLike[str]) -> Path:
     """Write `to_ros` as JSON, whole or not at all; ``ros2 topic pub`` reads it, as all JSON is YAML."""
     return write_atomically(path, json.dumps(to_ros(solution), indent=1))
 
 
+@suggesting
 def ros_message(solution: Solution) -> Any:
     """``trajectory_msgs.msg.JointTrajectory`` of a motion; ProblemError where ROS is not installed."""
     messages = optional("trajectory_msgs.msg", "ros_message")

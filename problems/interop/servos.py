@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, said
+from ddp.errors import ProblemError, as_array, said, suggesting
 from ddp.protocols import Array
 from dynamics.robots.mjcf.actuation import moment_of
 from dynamics.robots.mjcf.compiling import import_mujoco
@@ -24,6 +24,7 @@ MISSED = 1e-6
 """Share of the largest torque that actuators may miss."""
 
 
+@suggesting
 def mujoco_controls(robot: Robot, model: Any, data: Any, tau: ArrayLike) -> Array:
     """Controls (model.nu,) by which MuJoCo's actuators give forces tau (nv,) in the state that ``data`` is in.
 

@@ -89,3 +89,10 @@ def test_functions_in_compositions_are_numbered_as_before():
     own = mayne.unlifted(solution)
     np.testing.assert_allclose(own.U[:, 0], solution.X[:-1, 1])
     assert mayne.unlifted(own) is own
+
+
+def test_what_is_beside_a_state_at_first_is_asked_for_by_name_and_not_where_there_is_nothing(plain):
+    with pytest.raises(ProblemError, match=r"s0: expected 12 numbers, .* control shoulder_pan_joint now, .*; got none"):
+        mayne.lifted(plain, mayne.augment.delays(plain.dynamics, 2))
+    scaled = mayne.Augmented(plain.dynamics, lambda x, s, r: 2.0 * r)
+    assert np.array_equal(mayne.lifted(plain, scaled).x0, plain.x0)
