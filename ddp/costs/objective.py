@@ -67,9 +67,10 @@ class Objective:
         weights = weights_of(dynamics, horizon)
         if (weights != dynamics.dt).any():  # steps of time differ: apart for each run of knots with the same
             entries = [own for entry in entries for own in (_weighed(entry, weights) if entry.density else [entry])]
-        for entry in () if tried else entries:
-            try_entry(entry, horizon, dynamics, x0)
         readers = [note_reader(entry, dynamics) if entry.end <= horizon else None for entry in entries]
+        for entry, read in () if tried else zip(entries, readers, strict=True):
+            if read is None:  # those that read notes of these dynamics fit them
+                try_entry(entry, horizon, dynamics, x0)
         marked = [entry._replace(noted=read is not None) for entry, read in zip(entries, readers, strict=True)]
         found = cls(dynamics, horizon, tuple(marked))
         _ = found.table  # what cannot be compiled is told here
