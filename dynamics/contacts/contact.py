@@ -16,8 +16,8 @@ from ddp.machine.struct import Struct, integer, integers, reals
 from ddp.protocols import Array
 from dynamics.geometry.solids import direction, pose
 from dynamics.quantities.quantities import frame_placement, frame_velocity_derivatives
-from dynamics.rigid_bodies.rigid_body import mass_matrix
 from dynamics.robots.libraries import pin
+from dynamics.robots.massless_joints import mass_matrix
 from dynamics.robots.model import Robot, check_robot
 from dynamics.robots.omissions import warn_once
 from dynamics.robots.tree import roots
@@ -316,7 +316,7 @@ def _met(robot: Robot, contacts: Sequence[Contact], jacobians: Sequence[Array]) 
         return found
     with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
         J = np.vstack(jacobians)
-        met = np.einsum("ij,ji->i", J, np.linalg.solve(mass_matrix(robot, robot.q0), J.T))
+        met = np.einsum("ij,ji->i", J, np.linalg.solve(mass_matrix(robot.model, robot.q0), J.T))
         for rows in (couples, ~couples):
             some = met[rows & np.isfinite(met)]
             found[rows] = some.mean() if some.any() else 1.0
