@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers, suggesting
+from ddp.machine.number import WIDTH
 from ddp.protocols import Array, copied
 from ddp.systems.system import Routines, expanded
 from dynamics.contacts.contact import (
@@ -24,6 +25,7 @@ from dynamics.phases.cones import pulls
 from dynamics.phases.phase import Phase, rotated
 from dynamics.phases.tracking import TrackedPhases
 from dynamics.rigid_bodies.rigid_body import inverse_dynamics
+from dynamics.rigid_bodies.samples import check_configurations
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.steps.modes import HELD, IMPACT, STEP, Mode
@@ -187,8 +189,10 @@ class PhasedDynamics(SteppedRobot):
         """
         if axes(x) == 2:
             return np.array([self.nominal_control(one, knot) for one in np.asarray(x)])
-        tau = self.holding_torques(x)
-        q = as_array("x", x, (self.nx,))[: self.robot.nq]
+        x = as_array("x", x, (self.nx,))
+        q = x[: self.robot.nq]
+        check_configurations(self.robot, "x", q[None])
+        tau = self.holding_torques(np.tile(x, (WIDTH, 1)))[0]  # else kernels of single samples compile for it alone
         return np.asarray(np.linalg.lstsq(np.hstack([self.actuation, self._pushes(q, knot)]), tau)[0][: self.nu])
 
     def _pushes(self, q: Array, knot: int) -> Array:

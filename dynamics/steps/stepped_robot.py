@@ -339,7 +339,7 @@ class SteppedRobot(ABC):
         if at_rest.ndim == 1:
             return self.holding_torques(at_rest[None])[0]
         at_rest[:, self.robot.nq :] = 0.0
-        Q, still = np.split(at_rest, [self.robot.nq], axis=1)
+        Q, still = at_rest[:, : self.robot.nq].copy(), np.zeros((len(at_rest), self.robot.nv))
         if self.robot.is_hybrid:
             return balance(self._tree, self.actuation, Q, np.zeros((len(Q), self.nu)))[0]
         return np.asarray(inverse_dynamics(self.robot, Q, still, still) - self.passive_torques(at_rest))
