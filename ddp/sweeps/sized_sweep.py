@@ -2,10 +2,12 @@
 
 The source is that of every size; known sizes let LLVM unroll its loops and drop its tests. Measured on one core, in
 microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 control .24 and .03; 4, 1 .29 and .05;
-12, 6 .74 and .38; 36, 12 of semi-implicit steps 2.7 and 2.2, a twelfth of a whole solve and a fiftieth of a gait's, for
-3.5 s more of the compiler; of other steps 3.0 and 2.7. So sizes beyond those of `MOST` are not worth its time. Weights
-take .020 and .010 for 2 states, .053 and .041 for 12, .21 and .16 for 36: batches of pendulums take a tenth less time
-by that, batches of cart-poles a twentieth.
+12, 6 .74 and .38; 36, 12 of semi-implicit steps 2.7 and 2.2, a twelfth of a whole solve and a fiftieth of a gait's; of
+other steps 3.0 and 2.7. So sizes beyond those of `MOST` are not worth the compiler's time. LLVM's higher levels unroll
+more loops, which makes sweeps of more than 16 states no faster: these are optimised to the first level, which leaves
+every bit as it is (36, 12: 3.1 s of the compiler in place of 4.9). Weights take .020 and .010 for 2 states, .053 and
+.041 for 12: batches of pendulums take a tenth less time by that, batches of cart-poles a twentieth. For 36 they take
+.21 and .16, a second of the compiler for less than a hundredth of a solve.
 """
 
 from functools import cache
@@ -56,13 +58,16 @@ def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
     crossing = variant(cross_gap.py_func, f"cross_gap_of_{name}", whole=True, read_room=room)
     crossing.is_apart, crossing.returns = True, cross_gap.returns
-    return variant(sweep.py_func, name, whole=True, read_room=room, cross_gap=crossing)
+    made = variant(sweep.py_func, name, whole=True, read_room=room, cross_gap=crossing)
+    if not are_few(n, nu, False):
+        made.level = 1
+    return made
 
 
 @cache
 def weigh_of(n: int, nu: int, halved: bool, runs: int) -> Any:
-    """The C function `gaps.weigh`, compiled for n states and nu controls where they are few."""
-    if not are_few(n, nu, halved):
+    """The C function `gaps.weigh`, compiled for n states and nu controls where they are very few."""
+    if not are_few(n, nu, False):
         return callback(weigh)
     name = f"weigh_{n}_{nu}_{int(halved)}_{runs}"
     known = inline(specialised(_known_steps, f"steps_of_{name}", _known=(n, nu, int(halved), runs)))
