@@ -14,7 +14,7 @@ from ddp.machine.number import width
 from ddp.machine.packing import pack, unpack, unpack_columns
 from dynamics.arrays.products import dense_product
 from dynamics.contacts.axes import add_turning_curvature, turn_derivatives, turn_forces
-from dynamics.contacts.hessian import Curvature, contact_blocks, impact_blocks
+from dynamics.contacts.hessian import Curvature, clear_blocks, contact_blocks, impact_blocks
 from dynamics.contacts.kinematics import Place
 from dynamics.contacts.relation import (
     Factors,
@@ -98,6 +98,7 @@ def curved(tree, contacts, restitution, impact, x, weight, ws, place, r, z, h):
     """Blocks qq (iterated), qv, vv, qt of the Hessian of weight·z in h, after ``related``; of impacts the first two."""
     nv, nz = r.nv, r.nv + r.nc
     adjoint_weight(nz, r.Kinv, weight, h.omega)
+    clear_blocks(tree, h)
     if impact:
         motion = x.first, r.a, r.f
         impact_blocks(tree, contacts, restitution, h.omega, motion, z.zero, x.fext, ws, place, h, h)

@@ -23,7 +23,10 @@ class Curvature(Fields):
 
 @kernel
 def contact_blocks(tree, contacts, omega, ws, place, f, b):
-    """ω R_yy in b.qq (iterated), b.qv, b.vv and ω R_qz in b.qz; after ``composites`` and ``move_contacts``."""
+    """ω R_yy in b.qq (iterated), b.qv, b.vv and ω R_qz in b.qz; after ``composites`` and ``move_contacts``.
+
+    The blocks come in as zeros, or as they were left at another sample under the same contacts.
+    """
     nv, nc = tree.nv, columns_of(b.qz) - tree.nv
     curve_motion(tree, omega, ws, b)
     if nc > 0:
@@ -33,18 +36,24 @@ def contact_blocks(tree, contacts, omega, ws, place, f, b):
 
 @kernel
 def curve_motion(tree, mu, ws, b):
-    """Blocks of the Hessian of μᵀ ID; entries between unrelated degrees of freedom are zeros."""
+    """Blocks of the Hessian of μᵀ ID; entries between unrelated degrees of freedom, zeros, stay as they are."""
     virtual_velocities(tree, mu, ws)
-    clear(as_vector(b.qq), tree.nv * tree.nv)
-    clear(as_vector(b.qv), tree.nv * tree.nv)
-    clear(as_vector(b.vv), tree.nv * tree.nv)
-    clear(as_vector(b.qz), tree.nv * columns_of(b.qz))
     inverse_dynamics_hessian(tree, ws, b.qq, b.qv, b.vv, b.qz)
 
 
 @kernel
+def clear_blocks(tree, b):
+    """Clear b.qq, b.qv, b.vv and b.qz."""
+    square = tree.nv * tree.nv
+    clear(as_vector(b.qq), square)
+    clear(as_vector(b.qv), square)
+    clear(as_vector(b.vv), square)
+    clear(as_vector(b.qz), tree.nv * columns_of(b.qz))
+
+
+@kernel
 def impact_blocks(tree, contacts, restitution, omega, motion, zero, no_fext, ws, place, b, w):
-    """ω R_yy in b.qq, b.qv and ω R_qz in b.qz; needs placements of bodies and contacts.
+    """ω R_yy in b.qq, b.qv and ω R_qz in b.qz, as `contact_blocks`; needs placements of bodies and contacts.
 
     motion: v, v⁺ - v, Λ.   zero (nv,): zeros.   w: scratch, as `Curvature` has it.
     """

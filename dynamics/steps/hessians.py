@@ -13,6 +13,7 @@ from ddp.machine.packing import pack, unpack
 from ddp.machine.rows import add_transposed, clear_rows, copy_rows, mirror, write_rows, write_scaled
 from ddp.machine.tiles import add_product, add_upper_product
 from dynamics.contacts.contact import Contacts
+from dynamics.contacts.hessian import clear_blocks
 from dynamics.geometry.joint_motion import is_group
 from dynamics.rigid_bodies.kinematics import clear
 from dynamics.steps.modes import HELD, IMPACT, layout_of, step_of, whole
@@ -43,6 +44,7 @@ def room_for(modes, mode, memory):
     tree, m, nc = modes.tree, modes.table[mode, 1], modes.table[mode, 2]
     w = Room(memory, tree, layout_of(modes).K, nc, numbers_of_joints(tree), m)
     x = w.scratch
+    clear_blocks(tree, w.own)
     clear(x.still, tree.nv)
     if modes.table[mode, 0] == HELD:
         clear(as_vector(x.later.R), numbers_between(x.later.R, x.later.end))
@@ -93,7 +95,7 @@ def curve(modes, mode, w, record, weight, out):
         weigh_residuals(record[i][where.K :], where.lk, nz, on_z[i], omega[i])
     pack(omega[:count], 0, w.omega, nz)
     curve_step(tree, contacts, acting, kind, h, modes.own[mode, 0], motion, w.weight, w.omega, w.scratch, w.own)
-    unpack(as_vector(w.own.qq), columns_of(blocks), blocks[:count], 0)
+    unpack(as_vector(w.own.qq), columns_of(blocks) - (nv * nv if kind != HELD else 0), blocks[:count], 0)  # W is last
     for i in range(count):
         zy = record[i][where.Z :]
         assemble(tree, kind, h, modes.nu, nz, zy, where.ld, blocks[i], floats_at(address_of(space)), out[i])
@@ -101,43 +103,59 @@ def curve(modes, mode, w, record, weight, out):
 
 @kernel
 def assemble_relation(nv, nz, zy, ld, x, H):
-    """H (ld, ld) := ω R_yy + (ω R_qz) z_y + its transpose on and above the diagonal, of ``Blocks`` x."""
-    square, to_H = nv * nv, address_of(H)
-    clear_rows(to_H, ld, ld, ld)
+    """H (ld, ld) := ω R_yy + (ω R_qz) z_y + its transpose on and above the diagonal, of ``Blocks`` x.
+
+    Below the diagonal is what nobody reads.
+    """
+    square, to_H, end, last = nv * nv, address_of(H), whole(nv), 2 * nv // WIDTH * WIDTH
+    clear_rows(to_H + 8 * last, ld, nv, ld - last)
+    clear_rows(address_of(H[nv * ld :]), ld, end - nv, ld)
+    for i in range(end, ld, WIDTH):
+        clear_rows(address_of(H[i * (ld + 1) :]), ld, WIDTH, ld - i)
     write_scaled(to_H, ld, 0.5, address_of(x), nv, nv, nv)
     write_rows(address_of(H[nv:]), ld, address_of(x[square:]), nv, nv, nv)
     add_product(to_H, ld, nv, ld, address_of(x[3 * square :]), nz, 1, address_of(zy), ld, nz)
-    add_transposed(to_H, ld, whole(nv))
+    add_transposed(to_H, ld, end)
     write_rows(address_of(H[nv * (ld + 1) :]), ld, address_of(x[2 * square :]), nv, nv, nv)
 
 
 @kernel
-def assemble(tree, kind, h, nu, nz, zy, ld, x, H, out):
+def assemble(tree, kind, h, nu, nz, zy, ld, x, space, out):
     """out := the Hessian (2 nv + nu, 2 nv + nu) of a knot with these ``Blocks`` x and z_y, rows of ld numbers.
 
-    All of them are vectors of floats; H: memory to work in.
+    All of them are vectors of floats; space: memory to work in.
     """
-    nv = tree.nv
-    square, rows, Z = nv * nv, H[ld * ld + 2 * WIDTH :], address_of(zy)
-    bent, to_H, joints = rows[nv * ld + 2 * WIDTH :], address_of(H), x[3 * square + nv * nz :]
+    nv, n = tree.nv, 2 * tree.nv + nu
+    square, rows, to_H = nv * nv, space[ld * ld + 2 * WIDTH :], address_of(out if n == ld else space)
+    H, bent, joints = floats_at(to_H), rows[nv * ld + 2 * WIDTH :], x[3 * square + nv * nz :]
     assemble_relation(nv, nz, zy, ld, x, H)
     if kind != IMPACT:
-        write_scaled(address_of(rows), ld, h * h, Z, ld, nv, ld)
-        for i in range(nv):
-            rows[i * ld + nv + i] += h
+        if kind == HELD:
+            displacements_of_steps(nv, h, zy, ld, 0, nv, rows)
         for b in range(tree.nb):
             if is_group(tree.kind[b]):
-                nj = tree.nj[b]
-                add_joint(tree.iv[b], nj, nj, joints, joints[nj * nj :], 2 * nv + nu, ld, rows, bent, H)
+                iv, nj = tree.iv[b], tree.nj[b]
+                if kind != HELD:
+                    displacements_of_steps(nv, h, zy, ld, iv, nj, rows)
+                add_joint(iv, nj, nj, joints, joints[nj * nj :], n, ld, rows, bent, H)
                 joints = joints[4 * nj * nj :]
         if kind == HELD:
             eta, to = address_of(rows), address_of(bent)
             displace(tree, ld, x[3 * square + nv * nz :], rows, bent)
             clear_rows(to, ld, nv, ld)
             add_product(to, ld, nv, ld, address_of(joints), nv, 1, eta, ld, nv)
-            add_upper_product(to_H, ld, 2 * nv + nu, ld, eta, 1, ld, to, ld, nv)
+            add_upper_product(to_H, ld, n, ld, eta, 1, ld, to, ld, nv)
     mirror(to_H, ld)
-    write_rows(address_of(out), 2 * nv + nu, to_H, ld, 2 * nv + nu, 2 * nv + nu)
+    if n != ld:
+        write_rows(address_of(out), n, to_H, ld, n, n)
+
+
+@kernel
+def displacements_of_steps(nv, h, zy, ld, first, count, rows):
+    """Write rows first .. first + count - 1 of η = h δv' = h² a_z δz + h δv, in their places."""
+    write_scaled(address_of(rows[first * ld :]), ld, h * h, address_of(zy[first * ld :]), ld, count, ld)
+    for i in range(first, first + count):
+        rows[i * ld + nv + i] += h
 
 
 @kernel

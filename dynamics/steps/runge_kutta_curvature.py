@@ -13,7 +13,7 @@ from ddp.machine.number import width
 from ddp.machine.packing import pack, unpack
 from ddp.machine.rows import add_upper, clear_rows, mirror, write_rows
 from ddp.machine.tiles import add_product, add_upper_product
-from dynamics.contacts.hessian import curve_motion
+from dynamics.contacts.hessian import clear_blocks, curve_motion
 from dynamics.geometry.configuration import add_bracket
 from dynamics.geometry.joint_motion import is_group, joint_bracket_contracted, joint_curvature, turned_back, twist_of
 from dynamics.rigid_bodies.kinematics import Workspace, clear, composites
@@ -58,7 +58,9 @@ def size(tree, where, m, nc, lanes):
 @kernel
 def explicit_curvature(modes, mode, memory):
     """Working memory of ``curve_explicitly``."""
-    return ExplicitCurvature(memory, modes.tree)
+    w = ExplicitCurvature(memory, modes.tree)
+    clear_blocks(modes.tree, w)
+    return w
 
 
 @inline

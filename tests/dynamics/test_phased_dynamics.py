@@ -185,6 +185,21 @@ def test_slices_know_their_knots(case):
         assert relative_error(alone[t], H[t]) < 1e-9
 
 
+@pytest.mark.parametrize("name", ["trot", "swing"])
+def test_contractions_past_the_first_eight_knots_of_a_phase_are_those_of_each(name, rng):
+    few = SYSTEMS[name](rng)
+    robot, system = few.robot, PhasedDynamics(few.robot, 0.01, [Phase(few.phases[0].contacts, 17), Phase((), 9)])
+    N, near = system.knots, [pin.integrate(robot.model, robot.q0, v) for v in rng.normal(size=(26, robot.nv))]
+    X = np.hstack([near, rng.normal(size=(N, robot.nv))])
+    record, weight = expanded(system, X, rng.normal(size=(N, system.nu))).record, rng.normal(size=(N, system.n))
+    many, each = np.empty((2, N, system.n + system.nu, system.n + system.nu))
+    system.contract(record, weight, many)
+    address, context, _ = system.contraction()
+    contract_rows(address, context, record, weight, each)
+    for t in range(N):
+        assert relative_error(many[t], each[t]) < 1e-9
+
+
 def test_no_order_reads_what_other_modes_left_in_memory(case):
     assert_memory_does_not_matter(*case)
 
