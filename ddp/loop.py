@@ -10,6 +10,8 @@ import numpy as np
 
 from ddp.batch.compiled_iterations import Chosen
 from ddp.checkpoint import Journal
+from ddp.costs import faults
+from ddp.derivatives import FIRST
 from ddp.descent import Descent
 from ddp.interior.handover import approach, handed_over, watch
 from ddp.interior.solve import Minimised, minimise
@@ -106,7 +108,7 @@ def run(
     status = converged(len(history), solver.tolerance if rounding else None)
     if kind != MINIMUM:
         gains = "; Gauss-Newton gains" if exact and not was_exact else ""
-        status += f" {DOUBTFUL}{gains})"
+        status += _doubts(iterate, gains)
     status += unstable(sweep.gradient, iterate.U, max(abs(iterate.cost), iterate.unit))
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
 
@@ -116,10 +118,19 @@ def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> O
     iterate.multipliers = found.multipliers
     if not found.end.ending.converged:
         return _unconverged(iterate, history, found.end.ending, found.end.said, found.sweep, UNKNOWN)
-    status = converged(len(history)) + ("" if found.exact else f" {DOUBTFUL})")
+    status = converged(len(history)) + ("" if found.exact else _doubts(iterate))
     if found.sweep is not None:
         status += unstable(found.sweep.gradient, iterate.U, iterate.cost)
     return Outcome(Status(status, Ending.CONVERGED), found.sweep, MINIMUM if found.exact else UNKNOWN)
+
+
+def _doubts(iterate: Iterate, gains: str = "") -> str:
+    """Words of what converges where the exact Hessian is not positive definite: what is not finite in it is named."""
+    problem, y = iterate.problem, iterate.multipliers
+    fault = faults.fault(problem.objective, iterate.X, iterate.U, FIRST)
+    if fault is None and y is not None and y.size:
+        fault = problem.rows.fault_of_curvature(iterate.X, iterate.U, y)
+    return f" {DOUBTFUL}{gains})" if fault is None else f" where the exact Hessian is not finite ({fault}{gains})"
 
 
 def _unconverged(

@@ -230,6 +230,18 @@ class Rows:
                 return f"{entry.name}: its Jacobian is not finite at knot {knot}"
         return None
 
+    def fault_of_curvature(self, X: Array, U: Array, y: Array) -> str | None:
+        """The first constraint whose curvature, weighed by multipliers y (m,), is not finite, the knot and a value."""
+        U = padded(U, len(X))
+        for entry in self.placed:
+            at = slice(entry.start, entry.stop)
+            with naming(entry.name, at), np.errstate(all="ignore"):
+                bends = entry.bends(X[at], U[at], entry.own(y), self.nz)
+            if (broken := ~np.isfinite(bends)).any():
+                knot, *_ = np.argwhere(broken)[0].tolist()
+                return f"{entry.name}: its curvature is {bends[broken][0]:g} at knot {entry.start + knot}"
+        return None
+
     @cached_property
     def _given(self) -> tuple[Array, Array]:
         """Hard bounds (m,) that knot 0 is not held to, as x0 alone decides its rows; infinite elsewhere."""

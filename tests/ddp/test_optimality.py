@@ -1,6 +1,6 @@
 """Optima of full-space steps beside SciPy, conditions of optimality, differences of values and of solutions."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -198,3 +198,36 @@ def test_soft_rows_that_cost_little_of_the_whole_are_told_to_be_paid_for(seed):
     beyond = np.abs(paid.violation) > 1e-6
     np.testing.assert_allclose(np.abs(paid.multipliers[beyond]), problem.placed[0].cap[beyond], rtol=1e-9)
     assert ddp.solve(problem, guess=solution).iterations <= 2
+
+
+@dataclass
+class Bent:
+    """x_0 <= 0.2, whose curvature is not a number where a multiplier holds it: an error in a user's own class."""
+
+    bend: float
+    lower = np.array([-np.inf])
+    upper = np.array([0.2])
+
+    def values(self, X, U):
+        return X[:, :1]
+
+    def jacobian(self, X, U):
+        return np.tile(np.eye(1, 3), (len(X), 1, 1))
+
+    def curvature(self, X, U, weight):
+        return np.where(np.abs(weight[:, :, None]) > 1e-9, self.bend, 0.0) * np.eye(3)
+
+
+@pytest.mark.parametrize("step", ["linear", "rollout"])
+def test_a_curvature_that_is_no_number_is_named_where_it_leaves_a_minimum_in_doubt(step):
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, dt=0.1)
+    best = {}
+    for bend in (0.0, np.nan):
+        cost, end = (lambda x, u: u @ u), (lambda x, u: 10.0 * (x[0] - 2.0) ** 2)
+        problem = ddp.Problem(system, [cost], [end], [0.0, 0.0], 10, constraints=[Bent(bend)])
+        best[bend] = ddp.solve(problem, ddp.DDP(step=step))
+    assert best[0.0].kind == "minimum"
+    assert best[np.nan].kind == "unknown"
+    assert best[np.nan].cost == pytest.approx(best[0.0].cost)
+    what = "curvature is nan" if step == "linear" else "Hessian is not finite"
+    assert f"where the exact Hessian is not finite (constraints[0] (Bent): its {what} at knot 10" in best[np.nan].status
