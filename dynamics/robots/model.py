@@ -329,7 +329,8 @@ def load(
     are removed, their links stay as frames. "ignore": they are kept. Inverse dynamics, kinematics and drawing then work
     as in Pinocchio, the mass matrix is singular, and what needs its inverse (forward dynamics, ``RobotDynamics``)
     raises an error or diverges.
-    strict: refuse a robot of which the dynamics leave something out, instead of warning.
+    strict: refuse a robot of which the dynamics leave something out, instead of warning. What is only odd, such as
+    elements that the format does not have or limits of zero, is warned of and not refused.
 
     Raises ModelError for what cannot be read or is not supported, and says how to remodel it. A URDF must be one tree
     of links with finite numbers; prefixes of elements that it does not declare are accepted, xacro has to be expanded.

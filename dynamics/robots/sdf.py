@@ -109,11 +109,9 @@ class _Joint:
         self.rest = _number(element, dynamics + "spring_reference", 0.0, where)
         self.start = _number(element, "axis/initial_position", 0.0, where)
         self.friction = _number(element, dynamics + "friction", 0.0, where)
-        mimic, leader = "axis/mimic/", element.find("axis/mimic")
-        factor, offset, reference = (
-            _number(element, mimic + name, usual, where)
-            for name, usual in (("multiplier", 1.0), ("offset", 0.0), ("reference", 0.0))
-        )
+        leader, usual = element.find("axis/mimic"), {"multiplier": 1.0, "offset": 0.0, "reference": 0.0}
+        numbers = (_number(element, f"axis/mimic/{name}", value, where) for name, value in usual.items())
+        factor, offset, reference = numbers
         self.follows = None if leader is None else (leader.get("joint", ""), factor, offset - factor * reference)
         for what, number in (("damping", self.damping), ("friction", self.friction)):
             if number < 0.0:
@@ -256,6 +254,8 @@ def _equip(
             omissions.drop("initial positions of joints {} are not read", repr(joint.name))
         if joint.effort == 0.0:
             omissions.doubt("limits of effort that are 0 are read as none: {}", repr(joint.name))
+        if joint.stiffness < 0.0:
+            omissions.doubt("springs with a negative stiffness push away from their rest: {}", repr(joint.name))
         if own.nv > 1 and joint.stiffness:
             omissions.drop("springs of ball joints {} are not modelled", repr(joint.name))
         if own.nv == 1:

@@ -128,6 +128,20 @@ def test_what_changes_the_motion_and_is_not_read_is_said(old, new, words, caplog
         dynamics.load(text, strict=True)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("</axis>", "<stifness>3</stifness></axis>", "SDF has no meaning for <stifness> of <axis>, which is not read"),
+        ("<spring_stiffness>", "<spring_stiffness>-", "negative stiffness push away from their rest: 'a'"),
+    ],
+)
+def test_what_is_odd_is_said_and_not_refused_by_strict(old, new, words, caplog):
+    assert old in chain()
+    robot = dynamics.load(chain().replace(old, new), strict=True)
+    assert words in caplog.text
+    assert (robot.equipment.stiffness.min() < 0.0) == ("negative" in words)
+
+
 def test_loops_are_closed_to_what_is_fixed_to_the_world():
     """Fixed to the base, a plate is a body of the world: the joint from the last link to it is a ball there."""
     legs = "".join(JOINT.format(*ends, "", "0 1 0", 0, "") for ends in (("a", "ball", "base", "one"),
