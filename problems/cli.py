@@ -23,6 +23,7 @@ from problems.closed_loop import close_loop, terminal_cost
 from problems.command import comparing, listing, playing, replanning, resuming, shell, simulating, soft, teaching
 from problems.command.benching import bench
 from problems.command.output import progress, summary, taken, tell, told, wrote
+from problems.command.parameters import parameters
 from problems.command.sweeping import sweep
 from problems.command.timing import warm, warm_batch
 from problems.durations import TimedSolution, free_durations, solve_durations
@@ -69,10 +70,11 @@ def list_problems(name: str | None, as_json: bool) -> None:
 @shell.NO_BROWSER
 @click.option(
     "--durations", metavar="free|LEAST,MOST",
-    help="Find how long phases last: at least half and at most twice as long as they do, or so many times.",
+    help="Find how long phases, or motions without, last: free, or from LEAST to MOST times as long as they do.",
 )
 @click.option(
-    "--price-of-time", type=float, help="Cost of a second, for --durations; without one the time in all stays.",
+    "--price-of-time", type=float,
+    help="Cost of a second, for --durations; without one the time of all phases stays. Motions without need one.",
 )
 @shell.JSON
 def solve(
@@ -97,6 +99,9 @@ def solve(
     kept = None if checkpoint is None else resuming.kept(checkpoint, name, chosen, solver, tolerance)
     free = None if durations is None else free_durations(problem, durations, price_of_time)
     timed: TimedSolution | None = None
+    in_phases = isinstance(problem.dynamics, dynamics.PhasedDynamics)
+    if free is not None and save and not (in_phases or "dt" in parameters(entry)):
+        raise ProblemError(f"--save: expected without --durations, {name} has no dt that a file could keep")
     seen = playing.Seen(entry, problem, free is None, iterations, live, not no_browser)
     with progress(f"{name}, {shell.TITLES[solver]}") as callback:
         if free is None:
@@ -104,8 +109,9 @@ def solve(
             solution = solve_problem(problem, method, None, seen, False, workers, kept)
         else:
             timed = solve_durations(problem, free, method, callback=callback, throw=False, workers=workers)
-            solution, problem = timed.solution, with_durations(problem, timed.durations)
-            chosen["phase_durations"] = timed.durations.tolist()
+            solution, found = timed.solution, timed.durations.tolist()
+            chosen |= {"phase_durations": found} if in_phases else {"dt": found[0] / problem.horizon}
+            problem = with_durations(problem, found) if in_phases else solution.problem or problem
     outcome = solution if timed is None else timed
     data = {"problem": name, "solver": solver} | summary(solution) | ({} if timed is None else told(timed))
     details = [f"\n{solution.explain().details}"] if explain and not as_json else []
@@ -113,7 +119,7 @@ def solve(
     if save:
         playing.save(save, solution, name, chosen)
     if plot:
-        viz.plot_convergence({shell.TITLES[solver]: solution}, plot, title=entry.description)
+        viz.plot_convergence({shell.TITLES[solver]: outcome}, plot, title=entry.description)
     playing.plot_gait(entry, problem, solution, schedule, forces)
     wrote(save, plot, schedule, forces)
     if html:

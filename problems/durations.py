@@ -56,6 +56,9 @@ from problems.sensitivity import gradient, phased, sensitivity, with_durations
 CAUTION, GROW, SHRINK = 0.3, 2.0, 0.25
 """By what share of themselves durations change at most in the first step, and how that grows and shrinks."""
 
+PHASES, WHOLE = (0.5, 2.0), (0.1, 10.0)
+"""Least and most durations by default: of phases, and of all of a motion without, in multiples of their own."""
+
 RESOLVED, COARSE = 1e-13, 1e-3
 """Shares of the cost, and of durations, that cannot be told from rounding; and what, all the same, is no minimum."""
 
@@ -168,10 +171,7 @@ def solve_durations(
             return timed
         problem = in_a_phase(problem)
     elif isinstance(problem, Problem) and not isinstance(problem.dynamics, PhasedDynamics):
-        raise ProblemError(
-            "problem: expected one with phases (PhasedDynamics), or of ContinuousDynamics or RobotDynamics, whose time"
-            f" is free, got {said(problem.dynamics)}"
-        )
+        raise _timeless(problem)
     solver = DDP(1e-11) if solver is None else solver
     search = _Search(problem, free, solver, callback, workers)
     best, converged, status = search.run(guess)
@@ -185,6 +185,13 @@ def solve_durations(
     return TimedSolution(*found, converged, status, start.seconds, tuple(search.history), start.setup_seconds)
 
 
+def _timeless(problem: Problem) -> ProblemError:
+    return ProblemError(
+        "problem: expected one with phases (PhasedDynamics), or of ContinuousDynamics or RobotDynamics, whose time"
+        f" is free, got {said(problem.dynamics)}"
+    )
+
+
 def _of_all(problem: Problem, free: FreeDurations) -> FreeDurations:
     """Bounds and price of the duration of a motion without phases; ProblemError where no price is given."""
     if free.price is None or free.total is not None:
@@ -194,9 +201,8 @@ def _of_all(problem: Problem, free: FreeDurations) -> FreeDurations:
             f" running costs have one), and no total, {wrong}"
         )
     T = problem.horizon * problem.dynamics.dt
-    return replace(
-        free, lower=0.1 * T if free.lower is None else free.lower, upper=10.0 * T if free.upper is None else free.upper
-    )
+    lower, upper = (own if own is not None else n * T for own, n in zip((free.lower, free.upper), WHOLE, strict=True))
+    return replace(free, lower=lower, upper=upper)
 
 
 def _with_free_time(
@@ -229,12 +235,23 @@ def in_a_phase(problem: Problem) -> Problem:
 
 
 def free_durations(problem: Problem, within: str, price: float | None) -> FreeDurations:
-    """Parse "free", or "0.8,1.5": least and most duration of phases in multiples of their own; price [1/s]."""
+    """Parse "free", or "0.8,1.5": least and most duration of phases in multiples of their own; price [1/s].
+
+    Of a motion without phases, they are those of all of it, and a price is needed.
+    """
+    whole = isinstance(problem.dynamics, (ContinuousDynamics, RobotDynamics))
     try:
-        least, most = (0.5, 2.0) if within == "free" else map(float, within.split(","))
+        least, most = (WHOLE if whole else PHASES) if within == "free" else map(float, within.split(","))
     except ValueError:
         raise ProblemError(f"durations: expected free or two numbers, least,most, got {said(within)}") from None
-    T = phased(problem).phase_durations
+    if whole and price is None:
+        raise ProblemError(
+            "--price-of-time: expected one where all of a motion's time is free: 1 for the least time, 0 where running"
+            " costs have one"
+        )
+    if not whole and not isinstance(problem.dynamics, PhasedDynamics):
+        raise _timeless(problem)
+    T = np.array([problem.horizon * problem.dynamics.dt]) if whole else phased(problem).phase_durations
     return FreeDurations(least * T, most * T, price=price)
 
 
@@ -259,7 +276,10 @@ class _Search:
         T = phased(problem).phase_durations
         self.problem, self.free, self.solver = problem, free, solver
         self.callback, self.workers, self.history = callback, workers, list[Trial]()
-        self.lower, self.upper = _bounds("lower", free.lower, 0.5 * T, T), _bounds("upper", free.upper, 2.0 * T, T)
+        self.lower, self.upper = (
+            _bounds(name, given, times * T, T)
+            for name, given, times in zip(("lower", "upper"), (free.lower, free.upper), PHASES, strict=True)
+        )
         checks.ordered(self.lower, self.upper, unit=" s")
         least, most = float(self.lower.sum()), float(self.upper.sum())
         total = float(T.sum()) if free.total is None and free.price is None else free.total

@@ -27,6 +27,22 @@ def test_a_saved_solution_can_be_viewed_again(tmp_path):
     assert plot.stat().st_size > 10_000
 
 
+@pytest.mark.parametrize("name", [SMALL, "integrator/reach"])
+def test_the_time_of_a_motion_without_phases_is_found_and_kept_with_it(name, tmp_path):
+    saved = tmp_path / "quick.npz"
+    timing, plot = ("--durations", "0.5,2", "--price-of-time", 1), tmp_path / "quick.svg"
+    found = json.loads(mayne("solve", name, *timing, "--save", saved, "--plot", plot, "--json").stdout)
+    usual = ALL[name]()
+    (T,) = found["durations"]
+    assert found["converged"]
+    assert 0.5 <= T / (usual.horizon * usual.dynamics.dt) <= 2.0
+    assert abs(T / (usual.horizon * usual.dynamics.dt) - 1.0) > 0.01
+    solution = ddp.Solution.load(saved, ALL[name].build(dt=T / usual.horizon))
+    assert solution.cost + T == pytest.approx(found["cost"], rel=1e-6)
+    by = "solves" if name == SMALL else "iterations"  # which the plot is by
+    assert re.search(rf"<!-- .* {by}\) -->", plot.read_text())
+
+
 def test_a_saved_solution_finds_the_file_of_its_robot_from_another_folder(tmp_path, monkeypatch):
     (tmp_path / "arm.xml").write_text("""<mujoco><worldbody><body><joint axis="0 1 0"/><geom size=".1" pos="0 0 .3"/>
         <body pos="0 0 .5"><joint axis="0 1 0"/><geom size=".1" pos="0 0 .3"/></body></body></worldbody></mujoco>""")
