@@ -161,6 +161,14 @@ def test_followers_of_an_mjcf_are_where_mujocos_constraints_are_met(rng, caplog)
     assert np.abs(data.efc_pos[held]).max() > 0.05
 
 
+def test_of_two_couplings_of_a_joint_the_second_is_named_as_left_out(caplog):
+    second = '<joint joint1="c" joint2="a" polycoef="0 2 0 0 0"/>'
+    robot = dynamics.load(COUPLED.replace('<joint joint1="a" joint2="c" polycoef="0 1 3 0 0"/>', second))
+    assert "equality 0 (line 6, joint), equality 1 (line 6, joint) hold in MimicDynamics alone" in caplog.text
+    assert "equality 2 (line 7, joint), equality 3 (line 7, joint) are not modelled" in caplog.text
+    assert MimicDynamics(robot, 0.01).followers["c"][1] == pytest.approx(-1.0)  # c = b / 2, b = -2 a, not c = 2 a
+
+
 SDF = """<sdf version="1.6"><model name="hand">
   <link name="palm">{0}</link><link name="a">{0}</link><link name="b">{0}</link>
   <joint name="left" type="prismatic"><parent>palm</parent><child>a</child><axis><xyz>0 1 0</xyz></axis></joint>

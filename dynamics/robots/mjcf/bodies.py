@@ -20,7 +20,7 @@ from dynamics.robots import loop
 from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf.compiling import Elements, import_mujoco
-from dynamics.robots.mjcf.passive import active_equalities, is_linear
+from dynamics.robots.mjcf.passive import active_equalities, couplings
 from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE, rotation
 from dynamics.robots.omissions import Omissions
 
@@ -136,15 +136,14 @@ def _shift(offset: Array) -> pin.SE3:
 def followers(m: Any) -> dict[str, tuple[str, float, float]]:
     """Leader, multiplier and offset of joints by name that active constraints have follow others in proportion.
 
-    MuJoCo's polynomial is of displacements from qpos0. Of several constraints of a joint, the first counts.
+    MuJoCo's polynomial is of displacements from qpos0.
     """
-    found: dict[str, tuple[str, float, float]] = {}
-    for i in active_equalities(m):
-        if is_linear(m, i):
-            own, leader = int(m.eq_obj1id[i]), int(m.eq_obj2id[i])
-            offset, factor = m.eq_data[i, :2].tolist()
-            rest, leading = (float(m.qpos0[m.jnt_qposadr[j]]) for j in (own, leader))
-            found.setdefault(joint_name(m, own), (joint_name(m, leader), factor, offset + rest - factor * leading))
+    found = {}
+    for i in couplings(m):
+        own, leader = int(m.eq_obj1id[i]), int(m.eq_obj2id[i])
+        offset, factor = m.eq_data[i, :2].tolist()
+        rest, leading = (float(m.qpos0[m.jnt_qposadr[j]]) for j in (own, leader))
+        found[joint_name(m, own)] = joint_name(m, leader), factor, offset + rest - factor * leading
     return found
 
 

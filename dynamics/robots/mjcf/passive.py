@@ -70,12 +70,12 @@ def gravity(m: Any) -> Array:
 def note_the_rest(m: Any, elements: Elements, omissions: Omissions) -> None:
     """Name what couples or drives bodies and is neither joint nor actuator."""
     mujoco, disabled = import_mujoco(), _disabled(m)
-    constrained = not disabled["CONSTRAINT"]
+    constrained, coupled = not disabled["CONSTRAINT"], couplings(m)
     for i in active_equalities(m):
         kind = mujoco.mjtEq(m.eq_type[i]).name.removeprefix("mjEQ_").lower()
         if kind in ("connect", "weld"):  # which are loops
             continue
-        only = "hold in MimicDynamics alone" if is_linear(m, i) else "are not modelled"
+        only = "hold in MimicDynamics alone" if i in coupled else "are not modelled"
         omissions.drop(f"equality constraints {{}} {only}", elements.named("equality", i, kind))
     limited = constrained and not disabled["LIMIT"]
     for j in np.flatnonzero((m.jnt_type == BALL) & (np.asarray(m.jnt_limited) > 0) & limited).tolist():
@@ -109,10 +109,14 @@ def active_equalities(m: Any) -> list[int]:
     return [] if disabled["CONSTRAINT"] or disabled["EQUALITY"] else np.flatnonzero(m.eq_active0).tolist()
 
 
-def is_linear(m: Any, i: int) -> bool:
-    """Whether an equality constraint has one joint follow another in proportion."""
-    own = m.eq_type[i] == import_mujoco().mjtEq.mjEQ_JOINT and m.eq_obj2id[i] >= 0
-    return bool(own and not m.eq_data[i, 2:5].any())
+def couplings(m: Any) -> list[int]:
+    """Numbers of the equality constraints that have a joint follow another in proportion, of each joint the first."""
+    found: dict[int, int] = {}
+    for i in active_equalities(m):
+        coupled = m.eq_type[i] == import_mujoco().mjtEq.mjEQ_JOINT and m.eq_obj2id[i] >= 0
+        if coupled and not m.eq_data[i, 2:5].any():
+            found.setdefault(int(m.eq_obj1id[i]), i)
+    return [*found.values()]
 
 
 def _disabled(m: Any) -> dict[str, bool]:
