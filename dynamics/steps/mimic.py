@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, as_array, choice, instance, said, suggesting
 from ddp.protocols import Array
@@ -82,9 +82,9 @@ class MimicDynamics(ByKnot):
         if control_limits is not None:
             limits = as_array("control_limits", control_limits, (None, None), finite=False)
         if actuation is None:
-            alone = S.any(axis=0) & ~np.delete(S, self._v, axis=0).any(axis=0)
-            limits = limits[~alone] if limits.shape == (S.shape[1], 2) else limits
-            S = S[:, ~alone]
+            left = self.driving(S)
+            limits = limits[left] if limits.shape == (S.shape[1], 2) else limits
+            S = S[:, left]
         self.actuation = np.ascontiguousarray(S)
         self.nx, self.nu = robot.nq + nv, S.shape[1]
         self.control_limits = pairs_of_limits("control_limits", limits, self.nu)
@@ -94,6 +94,10 @@ class MimicDynamics(ByKnot):
     @property
     def named_numbers(self) -> tuple[list[str], list[str], list[str]]:
         return names_of(self.robot, self.actuation)
+
+    def driving(self, S: Array) -> NDArray[np.bool_]:
+        """Flags of controls (nu,) that are kept of an actuation (nv, nu), all but those that drive followers alone."""
+        return np.asarray(~S.any(axis=0) | np.delete(S, self._v, axis=0).any(axis=0))
 
     def following(self, q: ArrayLike) -> Array:
         """A configuration (nq,) whose followers are where their leaders ask for."""

@@ -14,6 +14,7 @@ from ddp.solutions.solution import Solution
 from dynamics.phases.tracking import held_damping
 from dynamics.robots.joints import effort_limits
 from dynamics.robots.libraries import pin
+from dynamics.steps.mimic import MimicDynamics
 from problems.play.played import PlayedSystem
 
 POLICIES = "adaptive", "contact", "tracking", "solver", "pd", "open"
@@ -53,14 +54,18 @@ def _joint_pd(about: Policy) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Motors:
-    """Efforts (nv,) of a system's robot within the limits of its file: of its actuators, and of its joints [N m, N]."""
+    """Efforts (nv,) of a system's robot within the limits of its file: of its actuators, and of its joints [N m, N].
+
+    Of controls that are not the file's own, the file limits the joints alone.
+    """
 
     system: PlayedSystem = field(repr=False)
 
     def __post_init__(self) -> None:
-        robot = self.system.robot
-        same = np.array_equal(self.system.actuation, robot.actuation)  # else the file's are of other controls
-        controls = robot.control_limits.T if same else np.array([[-np.inf], [np.inf]])
+        system, robot = self.system, self.system.robot
+        kept = system.driving(robot.actuation) if isinstance(system, MimicDynamics) else slice(None)
+        same = np.array_equal(system.actuation, robot.actuation[:, kept])
+        controls = robot.control_limits[kept].T if same else np.array([[-np.inf], [np.inf]])
         settle(self, controls=controls, joints=effort_limits(robot.model).T)
 
     controls: Array = field(init=False, repr=False)

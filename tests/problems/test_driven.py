@@ -278,6 +278,22 @@ def test_efforts_end_at_the_limits_of_the_robot_s_file():
     np.testing.assert_array_equal(motors(1e3 * u), most * np.sign(u))
 
 
+def test_efforts_of_leaders_end_at_the_limits_of_their_own_actuators():
+    """Of three motors, the second drives the follower alone, which has no control."""
+    robot = dynamics.load("""<mujoco><worldbody>
+      <body name="one"><joint name="a" axis="0 1 0"/><geom size=".1"/>
+        <body name="two" pos=".5 0 0"><joint name="b" axis="0 1 0"/><geom size=".1"/>
+          <body name="three" pos=".4 0 0"><joint name="c" axis="0 1 0"/><geom size=".1"/></body></body></body>
+    </worldbody><equality><joint joint1="b" joint2="c"/></equality><actuator>
+      <motor joint="a" ctrlrange="-1 2"/><motor joint="b" ctrlrange="-3 4"/><motor joint="c" gear="3" ctrlrange="-5 6"/>
+    </actuator></mujoco>""")
+    system = dynamics.MimicDynamics(robot, 0.01)
+    for copy in (system, system.varied(2.0 * system.masses)):
+        np.testing.assert_array_equal(Motors(copy)(np.array([9.0, -9.0])), [2.0, 0.0, -15.0])
+    own = dynamics.MimicDynamics(robot, 0.01, actuation=2.0 * np.eye(3)[:, :2])
+    np.testing.assert_array_equal(Motors(own)(np.array([9.0, -9.0])), [18.0, -18.0, 0.0])
+
+
 def test_what_cannot_be_is_refused(walking):
     driven = problems.Driven(walking)
     for act, words in (
