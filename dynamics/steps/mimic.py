@@ -231,12 +231,14 @@ class TrackedMimic(TrackedRobot):
 
 def _checked(robot: Robot, given: Followers | None) -> dict[str, tuple[str, float, float]]:
     """Followers with leaders that follow nobody; ModelError for what cannot follow, or be followed."""
+    whose = "got none"
     if given is None:
+        whose = f"{robot.name} has no joint that mimics another"
         own = (robot.source and robot.source.followers) or {}
         given = {name: leading for name, leading in own.items() if name in robot.joint_names}
     instance("followers", given, Mapping, "a mapping from followers to (leader, multiplier, offset)")
     if not given:
-        raise ProblemError(f"followers: expected some, {robot.name} has no joint that mimics another")
+        raise ProblemError(f"followers: expected some, {whose}")
     for name, told in given.items():
         if not (isinstance(told, Sequence) and len(told) == 3 and isinstance(told[0], str)):
             raise ModelError(f"followers[{said(name)}]: expected (leader, multiplier, offset), got {said(told)}")

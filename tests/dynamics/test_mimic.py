@@ -269,6 +269,7 @@ def test_joints_that_cannot_follow_are_named():
     plain = dynamics.load("ur5")
     for robot, followers, error, words in (
         (plain, None, ProblemError, "followers: expected some, ur5 has no joint that mimics another"),
+        (hand(), {}, ProblemError, "followers: expected some, got none"),
         (plain, {"elbow": ("wrist_1_joint", 1.0, 0.0)}, ModelError, "ur5 has no joint 'elbow'.*did you mean"),
         (free, {"left": ("root_joint", 1.0, 0.0)}, ModelError, "expected joints with one number, .* got 'root_joint'"),
         (free, {"left": ("right", 1.0, 0.0), "right": ("left", 1.0, 0.0)}, ModelError, "got a circle of left, right"),
