@@ -26,6 +26,9 @@ from ddp.systems.system import System, Tracked, Tracking, ability
 STEP = 0.002
 """Longest step of the model [s]."""
 
+SHORTEST = 1e-10
+"""Shortest step of it [s], and delay: the model would divide by its square."""
+
 
 class PredictivePolicy:
     """Policy that is called as time goes on, and remembers the controls that it has sent.
@@ -41,7 +44,7 @@ class PredictivePolicy:
 
     def __init__(self, policy: Policy, model: System, count: int, delay: float) -> None:
         self.policy, self.delay, self.duration = policy, delay, policy.duration
-        self._model, self._count = model, count
+        self._model, self._count, self._settled = model, count, ability(model, "tracked").settled
         self.restart()
 
     def restart(self) -> None:
@@ -68,7 +71,7 @@ class PredictivePolicy:
 
         Where the model overflows on the way, x itself.
         """
-        h, ahead = self.delay / self._count, x
+        h, ahead = self.delay / self._count, self._settled(x)
         for j, u in enumerate(self._acting(t - self.delay + h * np.arange(self._count, dtype=np.float64), h)):
             ahead = self._model.step(ahead, u, j)
             if not np.isfinite(ahead).all():
@@ -94,12 +97,12 @@ def predictive_policy(
     problem: Problem, X: Array, U: Array, delay: float, weights: Tracking | None, step: float | None
 ) -> PredictivePolicy:
     """The policy about a motion in one stretch; ProblemError for others."""
-    late = positive("delay", delay)
+    late = max(positive("delay", delay), SHORTEST)
     policy = tracking_policy(problem, X, U, weights, step)
     within_motion("delay", late, policy.duration)
     tracked: Tracked = ability(problem.dynamics, "tracked")
     if len(stretches := tracked.stretches(problem.horizon)) != 1 or len(stretches[0]) != problem.horizon:
         raise ProblemError("delay: expected a motion whose contacts do not change, where it is predicted")
-    count = max(int(np.ceil(min(late / STEP, 1e9) - 1e-9)), 1)
+    count = int(np.ceil(min(late / STEP, 1e9) - 1e-9))
     affordable("delay", late, count * problem.dynamics.n**2)
     return PredictivePolicy(policy, tracked.in_steps([count], [late]), count, late)

@@ -254,6 +254,9 @@ class Tracked(Protocol):
         Those that contacts leave free, and of those that they forbid, those of joints that move what touches.
         """
 
+    def settled(self, x: Array) -> Array:
+        """A measured state (nx,) without what steps would take back at once, from which motion is predicted."""
+
     def driven(self) -> NDArray[np.bool_]:
         """Flags of the velocities (n/2,) that controls act on directly."""
 

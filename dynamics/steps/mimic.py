@@ -228,6 +228,11 @@ class TrackedMimic(TrackedRobot):
         free = np.tile(np.kron(np.eye(2), with_leaders), (len(X), 1, 1))
         return free, np.zeros_like(free)
 
+    def settled(self, x: Array) -> Array:
+        own = self.system
+        q, v = np.split(x, [own.robot.nq])
+        return np.concatenate([own.following(q), own._G @ np.delete(v, own._v)])
+
 
 def _checked(robot: Robot, given: Followers | None) -> dict[str, tuple[str, float, float]]:
     """Followers with leaders that follow nobody; ModelError for what cannot follow, or be followed."""

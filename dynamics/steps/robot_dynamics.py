@@ -321,6 +321,9 @@ class TrackedRobot:
         free = np.tile(np.eye(self.system.n), (len(X), 1, 1))
         return free, np.zeros_like(free)
 
+    def settled(self, x: Array) -> Array:
+        return x
+
     def driven(self) -> NDArray[np.bool_]:
         robot = self.system.robot
         tendons = robot.recipe.tendons if isinstance(robot, HybridRobot) else {}

@@ -239,6 +239,19 @@ def test_gains_are_those_of_the_leaders_alone(grasp):
     np.testing.assert_array_equal(policy.G[:, :, [1, 2, 4, 5]], 0.0)
 
 
+@pytest.mark.parametrize("delay", [1e-300, 0.001, 0.02])
+def test_what_followers_err_by_on_their_own_is_not_predicted(grasp, delay):
+    """Steps would close their gaps at once, which kicks the leader: 1 mrad of it called for 87 N in place of 0.6."""
+    policy, x = grasp.predictive(delay), grasp.X[5]
+    answers = [policy(0.1, x + 1e-3 * error) for error in np.vstack([np.zeros(6), np.eye(6)])]
+    for follower in (1, 2, 4, 5):
+        np.testing.assert_allclose(answers[1 + follower], answers[0], rtol=0, atol=1e-9)
+    if delay < 0.01:
+        for leader in (0, 3):
+            own = grasp.policy(0.1, x + 1e-3 * np.eye(6)[leader]) - grasp.policy(0.1, x)
+            np.testing.assert_allclose(answers[1 + leader] - answers[0], own, rtol=0.15)
+
+
 def test_what_followers_do_is_played_tracked_predicted_and_exported(grasp, tmp_path):
     system = grasp.problem.dynamics
     run = simulate(grasp)
