@@ -121,7 +121,7 @@ class AugmentedLagrangian:
             return problem
         warm = isinstance(guess, Solution) and guess.multipliers.size > 0 and bool((guess.penalties > 0.0).all())
         with np.errstate(all="ignore"):
-            units, factors = _scales(problem, start_policy(problem, guess))
+            units, factors = scales(problem, start_policy(problem, guess))
         lagrangian = Lagrangian(problem.rows, np.ones(state_size(placed)), warm, factors, units)
         lagrangian.multipliers[:] = 0.0
         if isinstance(guess, Solution) and warm:
@@ -213,7 +213,7 @@ class AugmentedLagrangian:
         return with_gains(found, units, factors) if solution.converged else found
 
 
-def _scales(problem: Problem, guess: Guess) -> tuple[Array | None, Array]:
+def scales(problem: Problem, guess: Guess) -> tuple[Array | None, Array]:
     """Units (nz,) of states and controls, None of ordinary ones, and factors (m,) of rows, where a solve begins."""
     flat = problem.dynamics.nx == problem.dynamics.n  # on manifolds units are known
     with suppress(DDPError):
@@ -319,7 +319,8 @@ class _Rounds:
             sweep, _ = iterate.final_sweep(True)
             U = iterate.problem.padded(iterate.U)
             forces = self.lagrangian.stiffness * rows.beyond(rows.values(iterate.X, U))
-            held = iterate.problem.plain, iterate.work.derivatives, iterate.X, iterate.U, iterate.gaps, forces
+            factors = np.broadcast_to(self.lagrangian.factors, forces.shape)
+            held = iterate.problem.plain, iterate.work.derivatives, iterate.X, iterate.U, iterate.gaps, forces, factors
             if sweep is not None and (proven := proof(Held(*held))) is not None:
                 return End(Ending.INFEASIBLE, infeasible(self.worst(), proven))
             return End(Ending.UNMET, f"{Ending.UNMET.value}: {self.worst()}")

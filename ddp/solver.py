@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from ddp.augmented import scales
 from ddp.checkpoint import Checkpoint, Journal
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
@@ -15,7 +18,7 @@ from ddp.constraints.detours import detour
 from ddp.constraints.impossible import elsewhere
 from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
 from ddp.doubts import tell_doubts
-from ddp.errors import ProblemError, SolveError, flag, instance, said, suggesting
+from ddp.errors import DDPError, ProblemError, SolveError, flag, instance, said, suggesting
 from ddp.guesses import Guess, Motion, Start
 from ddp.interior.course import TOLERANCE
 from ddp.interior.handover import went_back
@@ -26,6 +29,7 @@ from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.posture_guesses import second_starts
 from ddp.problem import Problem
+from ddp.protocols import Array
 from ddp.solutions.explanation import is_far, stays
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
@@ -163,7 +167,7 @@ class _Task(NamedTuple):
         if cut and len(history) < solver.max_iterations and found.cost < outcome.cost:
             again = replace(solver, max_iterations=min(solver.max_iterations, MOST * limit))
             found = self.attempted(again, found, start, history)
-        return _told(_better(outcome, found), history, solver.max_iterations)
+        return _told(_better(outcome, found, None), history, solver.max_iterations)
 
     def kept(self, solver: DDP, guess: Start, start: Stopwatch, journal: Journal) -> Solution:
         """Solve as `started` does, from where the journal has come to."""
@@ -175,15 +179,15 @@ class _Task(NamedTuple):
     def attempted(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""
         (first, *others), done = solver.attempts(self.problem), len(history)
-        outside = begins_outside(self.problem)
-        unmet = unmet_at_once(self.problem) if outside else None
+        outside, missed = begins_outside(self.problem), _Missed(self.problem, guess)
+        unmet = unmet_at_once(self.problem, missed.factors) if outside else None
         if unmet is not None:
             first = replace(first, max_iterations=min(first.max_iterations, NEARBY))
         outcome = self.solved(first, guess, start, history, bool(others) and unmet is None)
         linear = first.full_space(self.problem)
-        if outcome.violation > TOLERANCE and not (outside or outcome.status.ending is Ending.INFEASIBLE):
-            unmet = unmet_at_once(self.problem)
-        if unmet is not None and outcome.violation > TOLERANCE:
+        if missed.any(outcome) and not (outside or outcome.status.ending is Ending.INFEASIBLE):
+            unmet = unmet_at_once(self.problem, missed.factors)
+        if unmet is not None and missed.any(outcome):
             said = f"not converged after {len(history)} iterations, {infeasible(unmet, AT_ONCE)}"
             return replace(outcome, status=Status(said, Ending.INFEASIBLE))
 
@@ -202,17 +206,17 @@ class _Task(NamedTuple):
             found = self.solved(replace(way, max_iterations=limit), begun, start, history)
             cut = found.status.ending is Ending.ITERATIONS and limit < solver.max_iterations
             if not cut or outcome.status.ending is Ending.ITERATIONS:
-                outcome = _better(outcome, found)
+                outcome = _better(outcome, found, missed)
                 linear = outcome is not found or way.full_space(self.problem)
             return found
 
         reached, led = outcome, is_led(history) and not (outcome.converged and went_back(history[done:]))
-        astray = isinstance(guess, tuple) and not outcome.converged and self.problem.violation(*guess) > TOLERANCE
-        around, rolls = (None, False) if outcome.converged else detour(self.problem, outcome.X[-1])
+        astray = isinstance(guess, tuple) and not outcome.converged and missed.by(*guess) > TOLERANCE
+        around, rolls = (None, False) if outcome.converged else detour(self.problem, outcome.X[-1], missed.factors)
         left = True  # rollouts from the guess, to their end
         if around is not None:
             tried(others[0], around, AROUND)
-        elif rolls := rolls and outcome.violation > TOLERANCE and goes_on(anew=False):
+        elif rolls := rolls and missed.any(outcome) and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
         ended = [outcome]
         starts: list[Start] = [guess] if led and not astray else []
@@ -224,15 +228,15 @@ class _Task(NamedTuple):
             ended.append(found)
             if found.status.ending is Ending.ITERATIONS and goes_on(anew=True):
                 tried(others[0], (found.X, found.U), AROUND)
-        if not (rolls or outcome.converged) and outcome.violation > TOLERANCE and goes_on(anew=False):
+        if not (rolls or outcome.converged) and missed.any(outcome) and goes_on(anew=False):
             left = tried(others[-1], guess).status.ending is Ending.ITERATIONS
-        if (outcome.converged or outcome.violation > TOLERANCE) and goes_on(anew=True):
+        if (outcome.converged or missed.any(outcome)) and goes_on(anew=True):
             most = 1 if outcome.converged else FROM_ELSEWHERE
             if outcome.converged and not reached.converged:
                 reached = outcome
             for U in elsewhere(self.problem, reached.U, reached.multipliers)[:most]:
                 found = tried(others[0], U, AROUND)
-                if not goes_on(anew=True) or any(_is_same(found, one) for one in ended):
+                if not goes_on(anew=True) or any(_is_same(found, one, missed) for one in ended):
                     break
                 ended.append(found)
         if left and goes_on(anew=False):
@@ -260,27 +264,64 @@ class _Task(NamedTuple):
             raise
 
 
-def _better(one: Solution, other: Solution) -> Solution:
-    """The better one of two attempts, of which the second one was made as the first one failed, or ended far away."""
+class _Missed:
+    """Violations by factors of rows (m,) where a solve begins, see scaling.py: units of rows change no decision.
+
+    Solutions that have converged have none.
+    """
+
+    def __init__(self, problem: Problem, guess: Start) -> None:
+        self._problem, self._guess = problem, guess
+
+    @cached_property
+    def factors(self) -> Array:
+        """Factors (m,); ones where a user's own code fails."""
+        with np.errstate(all="ignore"), suppress(DDPError):
+            return scales(self._problem, start_policy(self._problem, self._guess))[1]
+        return np.ones(self._problem.rows.size)
+
+    def by(self, X: Array, U: Array) -> float:
+        """The largest violation of a motion."""
+        return self._problem.rows.worst(X, U, self.factors)
+
+    def of(self, solution: Solution) -> float:
+        """The largest violation of a solution."""
+        finite = np.isfinite(solution.violation) and solution.violation > 0.0
+        return self.by(solution.X, solution.U) if finite else solution.violation
+
+    def any(self, solution: Solution) -> bool:
+        """Whether a solution violates anything."""
+        return not solution.converged and self.of(solution) > TOLERANCE
+
+
+def _better(one: Solution, other: Solution, missed: _Missed | None) -> Solution:
+    """The better one of two attempts, of which the second one was made as the first one failed, or ended far away.
+
+    missed: None if the first one is a minimum.
+    """
     if one.converged and one.kind == MINIMUM:
         return other if other.converged and other.cost < one.cost else one
     if other.converged or other.status.ending in (Ending.INFEASIBLE, Ending.SADDLE, Ending.BOTTOMLESS):
         return other
+    if one.converged or missed is None:
+        return one
     cut = one.status.ending is Ending.ITERATIONS  # of the first attempt's own limit
-    return other if not one.converged and (cut or _left(other) <= _left(one)) else one
+    return other if cut or _left(other, missed) <= _left(one, missed) else one
 
 
-def _is_same(one: Solution, other: Solution) -> bool:
+def _is_same(one: Solution, other: Solution, missed: _Missed) -> bool:
     """Whether two attempts have ended at the same minimum of violations."""
     unmet = one.status.ending is other.status.ending is Ending.UNMET
-    pairs = (one.cost, other.cost), (one.violation, other.violation)
-    return unmet and all(abs(a - b) <= SAME * abs(a) for a, b in pairs)
+    if not unmet:
+        return False
+    pairs = (one.cost, other.cost), (missed.of(one), missed.of(other))
+    return all(abs(a - b) <= SAME * abs(a) for a, b in pairs)
 
 
-def _left(solution: Solution) -> tuple[float, float]:
+def _left(solution: Solution, missed: _Missed) -> tuple[float, float]:
     """Distance from a motion that meets constraints, and the cost, to compare solutions."""
     gap = solution.history[-1].gap if solution.history else np.inf
-    return max(solution.violation, gap, TOLERANCE), solution.cost
+    return max(missed.of(solution), gap, TOLERANCE), solution.cost
 
 
 def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:

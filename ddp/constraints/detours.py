@@ -20,16 +20,22 @@ LESS, COUNTS = 0.5, 1e-6
 """Share of what the straight way violates that a detour may violate, and violations that count as none."""
 
 
-def detour(problem: Problem, end: Array) -> tuple[tuple[Array, Array] | None, bool]:
-    """A guess (X, U) around what the straight way to about ``end`` (nx,) violates, or None; whether no bump helps."""
+def detour(problem: Problem, end: Array, factors: Array | None = None) -> tuple[tuple[Array, Array] | None, bool]:
+    """A guess (X, U) around what the straight way to about ``end`` (nx,) violates, or None; whether no bump helps.
+
+    factors (m,): of rows, by which violations are measured, see `ddp.interior.scaling`; by default one.
+    """
+    factors = np.ones(problem.rows.size) if factors is None else factors
     try:
         with np.errstate(all="ignore"):
-            return _around(problem, nearest_end(problem, end)) if np.isfinite(end).all() else (None, False)
+            if not np.isfinite(end).all():
+                return None, False
+            return _around(problem, nearest_end(problem, end, factors), factors)
     except Exception:  # a user's own code fails at states that no solve has come to
         return None, False
 
 
-def _around(problem: Problem, end: Array) -> tuple[tuple[Array, Array] | None, bool]:
+def _around(problem: Problem, end: Array, factors: Array) -> tuple[tuple[Array, Array] | None, bool]:
     system, rows, N, random = problem.dynamics, problem.rows, problem.horizon, np.random.default_rng(0)
     x0, way = np.tile(problem.x0, (N + 1, 1)), system.difference(problem.x0, end)
     U = np.clip(np.tile(system.nominal_control(problem.x0), (N, 1)), problem.lower, problem.upper)
@@ -40,11 +46,11 @@ def _around(problem: Problem, end: Array) -> tuple[tuple[Array, Array] | None, b
     def moved(bump: Array) -> tuple[Array, Array]:
         X = system.integrate(x0, ahead * way + beside * bump)
         c = values(problem, X, U)
-        return X, np.full(rows.size, np.inf) if c is None else np.where(bent, np.abs(rows.beyond(c)), 0.0)
+        return X, np.full(rows.size, np.inf) if c is None else np.where(bent, factors * np.abs(rows.beyond(c)), 0.0)
 
     X, straight = moved(np.zeros(system.n))
     forces = np.zeros((N + 1, system.n + system.nu))
-    problem.add_forces(X, U, np.where(straight > COUNTS, 1.0, 0.0), forces)
+    problem.add_forces(X, U, np.where(straight > COUNTS, factors, 0.0), forces)
     on = forces[:, : system.n].any(axis=0)
     size, best = 10.0 ** np.round(np.log10(np.abs(way[on]).max(initial=0.0) or 1.0)), (LESS * straight.sum(), 0.0)
     for count in range(MOST if on.any() else 0):

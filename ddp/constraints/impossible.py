@@ -52,7 +52,10 @@ be. Where controls far below one move states, as in large units, they are compar
 
 
 class Held(NamedTuple):
-    """A trajectory X, U of a problem with gaps (N, n) of states, its derivatives d, and multipliers y (m,) of rows."""
+    """A trajectory X, U of a problem with gaps (N, n) of states, its derivatives d, and multipliers y (m,) of rows.
+
+    factors: of rows, by which violations are measured, see `unreachable.Knot`.
+    """
 
     problem: Problem
     d: Derivatives
@@ -60,6 +63,7 @@ class Held(NamedTuple):
     U: Array
     gaps: Array
     y: Array
+    factors: Array | None = None
 
 
 def proof(at: Held) -> str | None:
@@ -78,7 +82,7 @@ def proof(at: Held) -> str | None:
     X = np.concatenate([at.X, *(other.X[knot : knot + 1] for other in others)])
     U = np.concatenate([problem.padded(at.U), *(problem.padded(other.U)[knot : knot + 1] for other in others)])
     try:
-        unmet = is_met_nowhere(problem, knot, X, U)
+        unmet = is_met_nowhere(problem, knot, X, U, at.factors)
     except (ProblemError, TermError):  # a user's own code fails at some state, which proves nothing
         return None
     if unmet:

@@ -38,15 +38,19 @@ BEGUN, REACH = 24, 30.0
 
 
 class Knot:
-    """The hard rows (m,) of a knot, functions of M states and controls; sizes (m,): what their bounds count as."""
+    """The hard rows (m,) of a knot, functions of M states and controls; sizes (m,): what their bounds count as.
 
-    def __init__(self, problem: Problem, knot: int) -> None:
+    factors: of all rows, by which violations are measured, see `ddp.interior.scaling`; by default one.
+    """
+
+    def __init__(self, problem: Problem, knot: int, factors: Array | None = None) -> None:
         here = [entry for entry in problem.placed if entry.start <= knot < entry.stop and entry.cap is None]
         self._constraints, self._nz = [entry.constraint for entry in here], problem.dynamics.n + problem.dynamics.nu
         bounds = [(entry.lower[knot - entry.start], entry.upper[knot - entry.start]) for entry in here]
         self.bounds = [np.concatenate(sides) for sides in zip((np.zeros(0),) * 2, *bounds, strict=True)]
         sizes = (np.where(np.isfinite(bound), np.abs(bound), 1.0) for bound in self.bounds)
-        self.sizes = np.maximum(1.0, np.minimum(*sizes))
+        own = [] if factors is None else [1.0 / entry.own(factors)[knot - entry.start] for entry in here]
+        self.sizes = np.maximum(np.concatenate([np.zeros(0), *own]) if own else 1.0, np.minimum(*sizes))
 
     def values(self, X: Array, U: Array) -> Array:
         """Values (M, m)."""
@@ -65,8 +69,8 @@ class Knot:
 class _FirstStep:
     """The hard rows of knots 0 and 1, functions of M pairs U (M, 2 nu) of their controls, and of no states."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem, self._knots = problem, (Knot(problem, 0), Knot(problem, 1))
+    def __init__(self, problem: Problem, factors: Array | None = None) -> None:
+        self._problem, self._knots = problem, (Knot(problem, 0, factors), Knot(problem, 1, factors))
         self.sizes = np.concatenate([knot.sizes for knot in self._knots])
 
     def points(self, U: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -98,12 +102,13 @@ class _FirstStep:
         return np.concatenate([first, np.concatenate([np.zeros_like(own), J[:, :, n:]], axis=1)], axis=2)
 
 
-def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
+def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array, factors: Array | None = None) -> bool:
     """Whether none of the states X (M, nx) and controls U (M, nu) can be changed so that all constraints hold.
 
     Soft constraints need not hold. Limits of controls do; at the end of the horizon controls are zeros.
+    factors: see `Knot`.
     """
-    rows = Knot(problem, knot)
+    rows = Knot(problem, knot, factors)
     low, high = (limit[knot] for limit in _limits(problem))
     U = np.clip(U, low, high)
     units = np.abs(rows.slopes(X, U, rows.beyond(X, U))).max(axis=(0, 2))
@@ -111,9 +116,9 @@ def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array) -> bool:
     return not _is_met(rows, r, MET)
 
 
-def nearest_end(problem: Problem, x: Array) -> Array:
-    """A state (nx,) near x that meets the constraints of the end; x itself if none is found."""
-    rows, X, U = Knot(problem, problem.horizon), x[None], np.zeros((1, problem.dynamics.nu))
+def nearest_end(problem: Problem, x: Array, factors: Array | None = None) -> Array:
+    """A state (nx,) near x that meets the constraints of the end; x itself if none is found.   factors: see `Knot`."""
+    rows, X, U = Knot(problem, problem.horizon, factors), x[None], np.zeros((1, problem.dynamics.nu))
     r, X, _ = _least(problem, rows, X, U, U[0], U[0], rows.sizes)
     return X[0] if _is_met(rows, r, MET) else x
 
@@ -126,9 +131,12 @@ def begins_outside(problem: Problem) -> bool:
         return False
 
 
-def unmet_at_once(problem: Problem) -> str | None:
-    """The constraint that no controls within limits meet up to the first step, in words; None if some may do."""
-    rows, (low, high) = _FirstStep(problem), (limit[:2].ravel() for limit in _limits(problem))
+def unmet_at_once(problem: Problem, factors: Array | None = None) -> str | None:
+    """The constraint that no controls within limits meet up to the first step, in words; None if some may do.
+
+    factors: see `Knot`.
+    """
+    rows, (low, high) = _FirstStep(problem, factors), (limit[:2].ravel() for limit in _limits(problem))
     try:
         rest = np.tile(problem.dynamics.nominal_control(problem.x0), 2)
         reach, random = REACH * np.maximum(np.abs(rest), 1.0), np.random.default_rng(0)

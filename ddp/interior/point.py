@@ -88,7 +88,8 @@ class Point:
     @property
     def held_by(self) -> Held:
         """Constraints and what holds them here, after `differentiate`."""
-        return Held(self.problem, self._work.derivatives, self.X, self.U, self.gaps, self.multipliers)
+        d = self._work.derivatives
+        return Held(self.problem, d, self.X, self.U, self.gaps, self.multipliers, self.factors)
 
     @property
     def multipliers(self) -> Array:

@@ -391,7 +391,7 @@ def around_ball():
 def test_rollouts_have_their_turn_before_motions_elsewhere(monkeypatch):
     problem = around_ball()
     assert ddp.solve(problem).iterations <= 60  # by a detour of states
-    monkeypatch.setattr("ddp.solver.detour", lambda problem, end: (None, False))
+    monkeypatch.setattr("ddp.solver.detour", lambda problem, end, factors: (None, False))
     solution = ddp.solve(problem)
     assert not solution.history[-1].full_space
     assert solution.iterations <= 200

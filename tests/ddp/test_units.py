@@ -108,20 +108,24 @@ def test_constraints_take_no_more_iterations_in_any_units(changes):
     np.testing.assert_allclose(found.X / changes.get("states", 1.0), plain.X, atol=1e-5)
 
 
-def scattered(seed, cost=1.0):
-    """A random system that is pushed past a disc to where some of its states end, with a bound on all it does."""
+def scattered(seed, cost=1.0, rows=1.0):
+    """A random system that is pushed past a disc to where some of its states end, with a bound on all it does.
+
+    rows: unit of these constraints.
+    """
     rng = np.random.default_rng(seed)
     n, nu, h = 4, 2, 0.1
     A, B, C = 0.3 * rng.normal(size=(n, n)), rng.normal(size=(n, nu)), 0.4 * rng.normal(size=(n, n))
     Q, goal, along = 0.1 * rng.uniform(size=n), rng.normal(size=n), rng.normal(size=n + nu)
     centre, radius = 0.5 * goal[:2] + 0.1 * rng.normal(size=2), 0.3 * np.linalg.norm(goal[:2])
     system = FunctionDynamics(lambda x, u: x + h * (A @ x + B @ u + C @ np.sin(x)), n, nu)
-    past = ddp.Inequality(lambda x, u: (x[:2] - centre) @ (x[:2] - centre), lower=radius**2)
-    bound = ddp.Inequality(lambda x, u: along[:n] @ x + along[n:] @ u, upper=2.0 + 4.0 * rng.uniform())
+    past = ddp.Inequality(lambda x, u: rows * ((x[:2] - centre) @ (x[:2] - centre)), lower=rows * radius**2)
+    most = rows * (2.0 + 4.0 * rng.uniform())
+    bound = ddp.Inequality(lambda x, u: rows * (along[:n] @ x + along[n:] @ u), upper=most)
     return ddp.Problem(
         system, [lambda x, u: cost * ((x - goal) @ (Q * (x - goal)) + 0.05 * u @ u)], [], np.zeros(n), 20,
         control_limits=(-4.0, 4.0) if seed % 2 else None, constraints=[past, bound],
-        terminal_constraints=[ddp.Equality(lambda x, u: x[:2] - goal[:2])],
+        terminal_constraints=[ddp.Equality(lambda x, u: rows * (x[:2] - goal[:2]))],
     )  # fmt: skip
 
 
@@ -137,6 +141,15 @@ def test_costs_that_are_multiplied_by_powers_of_two_take_the_same_way_to_the_sam
         np.testing.assert_array_equal(found.X, plain.X)
         np.testing.assert_array_equal(found.K, plain.K)
         np.testing.assert_array_equal(found.multipliers, cost * plain.multipliers)
+
+
+@pytest.mark.parametrize("step", ["auto", "linear"])
+def test_what_cannot_be_met_is_infeasible_in_tiny_units_too(step):
+    solver, unit = ddp.DDP(step=step), 2.0**-20
+    plain, tiny = (ddp.solve(scattered(12, rows=rows), solver, throw=False) for rows in (1.0, unit))
+    assert plain.status.ending is tiny.status.ending is ddp.Ending.INFEASIBLE
+    assert tiny.violation == pytest.approx(unit * plain.violation, rel=1e-6)
+    assert tiny.iterations == plain.iterations
 
 
 def test_solves_in_other_units_go_on_from_checkpoints_to_the_same_bits(tmp_path, monkeypatch):
