@@ -122,7 +122,15 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
 
 def _misshapen(field: str, shape: tuple[int, ...], wanted: Sequence[int | None]) -> str:
     fixed = f"shape {_shown(wanted)}" if wanted and None not in wanted else _wanted(wanted, "numbers")
-    return f"{field}: expected {fixed}, got {shape or 'one number'}"
+    return f"{field}: expected {fixed}, got {shape or 'one number'}{_of_poses(shape, tuple(wanted))}"
+
+
+def _of_poses(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> str:
+    """A hint where a pose is wanted or came: no other arrays are of shape (4, 4)."""
+    if wanted == (4, 4):
+        made = "pin.XYZQUATToSE3" if shape == (7,) else "pin.SE3(rotation, translation)"
+        return f": a pose is a pin.SE3 or its matrix, {made} makes one"
+    return ": that is a pose, its .translation is a place" if shape == (4, 4) and wanted[-1:] == (3,) else ""
 
 
 def _matches(shape: tuple[int, ...], wanted: Sequence[int | None]) -> bool:

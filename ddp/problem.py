@@ -28,7 +28,7 @@ from ddp.machine.pickling import Parcel, locked, packed, unpacked
 from ddp.packages import edition
 from ddp.places import Place, number, places_of, resolved, started, varied
 from ddp.protocols import Array, CostFunction, Term
-from ddp.systems.derived_dynamics import as_system
+from ddp.systems.derived_dynamics import as_system, refuse_positions
 from ddp.systems.structure import Structure, structure_of
 from ddp.systems.system import Expansion, System, ability, traced_of
 
@@ -92,6 +92,7 @@ class Problem:
         positive("dynamics.dt", self.dynamics.dt)
         horizon = positive_integer("horizon", self.horizon, "of steps,")
         affordable("horizon", horizon, horizon * numbers_of(self.dynamics))
+        refuse_positions("x0", self.x0, self.dynamics)
         x0 = as_array("x0", self.x0, (self.dynamics.nx,)).copy()
         self.dynamics.check_state("x0", x0)
         check_knots("at", self.at, horizon)

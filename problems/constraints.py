@@ -137,7 +137,7 @@ class TorqueLimits(OfTorques, KernelConstraint):
     _actuation: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        instance("dynamics", self.dynamics, (RobotDynamics, PhasedDynamics), "the dynamics of a robot")
+        instance("dynamics", self.dynamics, (RobotDynamics, PhasedDynamics), "RobotDynamics or PhasedDynamics")
         robot, S = self.dynamics.robot, self.dynamics.actuation
         _, group = group_of(robot, self.joints)
         limits = robot.ranges.effort if self.limits is None else self.limits

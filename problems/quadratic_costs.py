@@ -82,7 +82,7 @@ class GravityTorqueCost(OfTorques, KernelTerm):
     _rows: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        instance("dynamics", self.dynamics, (RobotDynamics, PhasedDynamics), "the dynamics of a robot")
+        instance("dynamics", self.dynamics, (RobotDynamics, PhasedDynamics), "RobotDynamics or PhasedDynamics")
         rows = np.flatnonzero(self.dynamics.actuation.any(axis=1))
         weights = checks.weighting("weights", self.weights, len(rows))
         checks.settle(self, _rows=rows, weights=weights)

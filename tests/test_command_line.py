@@ -238,7 +238,7 @@ def test_rows_with_semicolons_are_a_matrix():
     [
         (["solve", "arm/reach", "--target", "[[1,0],[0,1]]"], ["--target", "rows of a matrix semicolons", "'[[1,0]"]),
         (["solve", "arm/reach", "--target", "pose.npy"], ["--target", "rows of a matrix semicolons", "'pose.npy'"]),
-        (["solve", "arm/reach", "--target", "1,2,3"], ["--target: expected shape (4, 4), got (3,); several", HOW]),
+        (["solve", "arm/reach", "--target", "1,2,3"], ["--target: expected shape (4, 4), got (3,)", "; several", HOW]),
         (["solve", "arm/reach", "--target", "1,0;0"], ["--target", "rows of one length", "'1,0;0'"]),
         (["solve", SMALL, "--horizon", "3;4"], ["--horizon", "one number", "'3;4'"]),
         (["solve", "quadruped/trot", "--weights-torq", "1"], ["--weights-torq", "'--weights-torque'"]),

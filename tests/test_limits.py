@@ -293,11 +293,11 @@ def slopes(problem, U, h=1e-4):
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (3.0, r"control_limits: expected a pair \(lower, upper\), got float"),
+        (3.0, r"control_limits: expected a pair \(lower, upper\), got 3\.0"),
         ((1.0, 2.0, 3.0), "control_limits: expected a pair"),
         ([(-0.5, 0.5)], r"control_limits: expected a pair .*, got a list of shape \(1, 2\): transpose it$"),
         (((-0.5, 0.5), (-1.0, 1.0), (-2.0, 2.0)), r"control_limits: expected a pair .* got a tuple of shape \(3, 2\)$"),
-        ([(-0.5, 0.5), 1.0, "high"], r"control_limits: expected a pair \(lower, upper\), got list$"),
+        ([(-0.5, 0.5), 1.0, "high"], r"control_limits: expected a pair .*, got \[\(-0\.5, 0\.5\), 1\.0, 'high'\]$"),
         ((-1.0, "high"), r"control_limits\[1\]: expected a real number, got 'high'"),
         ((np.nan, 1.0), r"control_limits\[0\]: expected numbers or infinities, got nan"),
         ((np.zeros(3), 1.0), r"control_limits\[0\]: expected a number or shape \(1,\) or \(100, 1\), got shape \(3,\)"),

@@ -8,7 +8,7 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 from ddp.constraints.placement import Placed, described
 from ddp.constraints.selection import Selected
-from ddp.errors import ProblemError, as_array, axes, known_shape
+from ddp.errors import ProblemError, as_array, axes, known_shape, said
 from ddp.protocols import Array
 from ddp.systems.system import System, ability
 
@@ -41,7 +41,7 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
     if not (is_array or (isinstance(limits, Sequence) and not isinstance(limits, str))) or len(limits) != 2:
         shape = np.shape(limits) if is_array or axes(limits) == 2 else ()
         kind = "an array" if is_array else f"a {described(limits)}"
-        came = f"{kind} of shape {shape}" if shape else described(limits)
+        came = f"{kind} of shape {shape}" if shape else said(limits)
         advice = ": transpose it" if shape == (nu, 2) else ""
         raise ProblemError(f"{field}: expected a pair (lower, upper), got {came}{advice}")
     pair = []

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from ddp.errors import REAL, ModelError, ProblemError, line_of, positive, positive_integer, said
+from ddp.errors import REAL, ModelError, ProblemError, known_shape, line_of, positive, positive_integer, said
 from ddp.protocols import Array, Dynamics, has_all
 from ddp.systems.by_knot import ByKnot
-from ddp.systems.system import System
+from ddp.systems.system import System, ability
 from ddp.tracing.function import TracedFunction
 from ddp.tracing.spaces import Space, plain_space
 from ddp.tracing.trace import FollowError, ShapeError, of_shape, refused
@@ -103,8 +103,22 @@ class DerivedDynamics(ByKnot):
 def as_system(dynamics: Dynamics | System, field: str = "dynamics") -> System:
     """A system as it is, or a user's own with all that it does not say itself; ProblemError for what is none."""
     if isinstance(dynamics, type) or not has_all(dynamics, Dynamics):
-        raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(dynamics)}")
+        robot = "; of a robot, RobotDynamics(robot, dt) is one" if type(dynamics).__name__ == "Robot" else ""
+        raise ProblemError(f"{field}: expected an object of the Dynamics protocol, got {said(dynamics)}{robot}")
     return cast(System, dynamics) if has_all(dynamics, System) else DerivedDynamics(dynamics)
+
+
+def refuse_positions(field: str, value: Any, system: System) -> None:
+    """Refuse positions of a robot in place of its state, and say what that is."""
+    is_row = isinstance(value, (list, tuple)) and all(isinstance(number, (int, float)) for number in value)
+    named, shape = ability(system, "named_numbers"), (len(value),) if is_row else known_shape(value)
+    if named is None or not named[1] or shape != (len(named[0]),) or len(named[0]) == system.nx:
+        return
+    made = f"np.concatenate([q, np.zeros({len(named[1])})]) at rest" if sum(map(len, named[:2])) == system.nx else ""
+    raise ProblemError(
+        f"{field}: expected shape ({system.nx},), got ({len(named[0])},), which has positions alone: a state is (q, v),"
+        f" {made or 'and what is kept beside it'}"
+    )
 
 
 def followed(

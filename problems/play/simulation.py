@@ -1,5 +1,6 @@
 """Policies played in MuJoCo's own contact model, at the rate of a robot's controller."""
 
+import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -130,6 +131,8 @@ def simulate(
     elif not callable(policy) or isinstance(policy, type):
         known = ", ".join(POLICIES)
         raise ProblemError(f"policy: expected one of {known}, or a function of t and x, got {said(policy)}")
+    elif not isinstance(policy, ContactPolicy):
+        _check_arguments(policy)
     plan = solution.policy
     every = control_step(rate, plan.duration)
     within_motion("delay", late, plan.duration)
@@ -161,6 +164,18 @@ def simulate(
 
         play = played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
     return replace(play.with_limits(clipped), problem=problem)
+
+
+def _check_arguments(policy: Controller) -> None:
+    """Raise ProblemError for a function that does not take t and x."""
+    try:
+        known = inspect.signature(policy)
+    except (TypeError, ValueError):  # of what is compiled
+        return
+    try:
+        known.bind(0.0, 0.0)
+    except TypeError:
+        raise ProblemError(f"policy: expected a function of t and x, got one of {known}") from None
 
 
 def at_limits(policy: Policy, t: float, u: Array) -> NDArray[np.bool_]:
@@ -333,7 +348,10 @@ def pushed(push: ArrayLike | None, field: str = "push") -> Array | None:
         return np.array([0.0, float(as_array(field, push, ())), 0.0])
     given = as_array(field, push, (None,))
     if len(given) not in (2, 3):
-        raise ProblemError(f"{field}: expected one number, or two or three, got {len(given)}")
+        raise ProblemError(
+            f"{field}: expected one number, or two or three, got {len(given)}: to the left, or forward and to the left,"
+            " or upwards as well [m/s]"
+        )
     return np.concatenate([given, np.zeros(3 - len(given))])
 
 

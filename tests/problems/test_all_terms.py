@@ -128,7 +128,7 @@ MISTAKES = [
     ("target, Q: expected one of", lambda r, s: Quadratic(0.0, 1.0)),
     ("Q: expected shape", lambda r, s: Quadratic(np.zeros(2), np.ones(3))),
     ("R: expected no negative weight", lambda r, s: Quadratic(np.zeros(2), 1.0, [-1.0])),
-    ("dynamics: expected the dynamics of a robot", lambda r, s: GravityTorqueCost(r, 1.0)),
+    ("dynamics: expected RobotDynamics", lambda r, s: GravityTorqueCost(r, 1.0)),
     ("weights: expected shape", lambda r, s: GravityTorqueCost(s, np.ones(18))),
     ("reference", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(6), np.ones(6), "body")),
     ("target", lambda r, s: FrameVelocity(r, "rf_foot", np.zeros(3), np.ones(6))),
