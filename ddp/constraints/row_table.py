@@ -36,7 +36,7 @@ def alone(found: CompiledConstraint, M: int, size: int) -> NDArray[np.int64]:
     return np.array([words_of(found, 0, M, size, 0, 0)], dtype=np.int64)
 
 
-@kernel
+@apart
 def evaluate(table, order, start, stop, X, U, y, out, H):
     """Evaluate at the knots start .. stop-1.
 
@@ -134,7 +134,7 @@ def scale(table, J, factors):
             p += width
 
 
-@kernel
+@apart
 def add_squares(table, J, w, separable, H, diagonal):
     """Add Jᵀ diag(w) J to H (N+1, nz, nz), at separable knots (N+1,) to the diagonal (N+1, nz) and not to H."""
     nz, of_J, of_w, of_H, of_diagonal = H.shape[1], rows_of(J), rows_of(w), rows_of(H), rows_of(diagonal)
@@ -161,7 +161,7 @@ def add_squares(table, J, w, separable, H, diagonal):
             a, p = a + size, p + size * width
 
 
-@kernel
+@apart
 def along(table, J, dX, dU, out):
     """out (m,) := J dz of dX (N+1, n), dU (N, nu)."""
     n, (of_J, of_X, of_U, to) = dX.shape[1], (rows_of(J), rows_of(dX), rows_of(dU), rows_of(out))

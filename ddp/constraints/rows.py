@@ -169,8 +169,10 @@ class Rows:
 
     def values(self, X: Array, U: Array) -> Array:
         """c (m,)."""
-        X, U = _knots(X, U)
         c = np.empty(self.size)
+        if self.size == 0:
+            return c
+        X, U = _knots(X, U)
         row_table.evaluate(self.table, VALUES, 0, self.horizon + 1, X, U, NONE, c, NO_HESSIANS)
         for entry, _, at, x, u in self._in_python(X, U):
             with naming(entry.name, at):
@@ -214,6 +216,8 @@ class Rows:
 
         soft: whether those of soft rows count.
         """
+        if self.size == 0:
+            return 0.0
         found = self.values(X, U), *((self.lower, self.upper) if soft else self._held)
         return float(row_table.worst(*(found if factors is None else [factors * part for part in found])))
 

@@ -107,7 +107,8 @@ class Barrier:
     def multipliers(self) -> Array:
         """y (M,)."""
         y = np.empty(self.size)
-        row_steps.multipliers(self.state, self.kind, self.give, y)
+        if y.size:
+            row_steps.multipliers(self.state, self.kind, self.give, y)
         return y
 
     @property
@@ -152,7 +153,8 @@ class Barrier:
 
     def start(self, inside: Array, c: Array, barrier: float) -> None:
         """Take ``inside`` (M,) as slacks of values c (M,), and the multipliers that the barrier has there."""
-        row_steps.start(inside, self.bounds, self.kind, barrier, self.state)
+        if inside.size:
+            row_steps.start(inside, self.bounds, self.kind, barrier, self.state)
         if self.softened:
             self._start_giving(self.soft, c, self.state[ABOVE] - self.state[BELOW], barrier)
 

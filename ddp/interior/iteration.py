@@ -138,7 +138,7 @@ def follow(s, p, way, was_open, before):
         promised = -s.alpha * way.slope
         shorter = long and s.alpha < way.longest and promised > 0.0
         funnel(s, p.theta, (before - p.cost) / promised if shorter else 0.0)
-    if s.alpha == 1.0 and left_open(p) > course.HALVED * was_open:
+    if s.alpha == 1.0 and p.M > 0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
     return TOOK
 
@@ -178,12 +178,18 @@ def search(s, p, way):
         trial = along(p.address, alpha, s.most)
         if is_taken(s, p, trial, theta, phi, way.slope, alpha):
             return alpha
-        if p.first > 0 and may_do(s, p, trial, theta, phi, way.slope, alpha):
-            trial = rolled(p, alpha, s.most)
-            if is_taken(s, p, trial, theta, phi, way.slope, alpha):
-                return alpha
+        if p.first > 0 and rolls(s, p, trial, theta, phi, way.slope, alpha):
+            return alpha
         alpha *= 0.5
     return 0.0
+
+
+@apart(returns=boolean)
+def rolls(s, p, trial, theta, phi, slope, alpha):
+    """Whether the point has gone to a rollout where the filter has not accepted a linear trial."""
+    if not may_do(s, p, trial, theta, phi, slope, alpha):
+        return False
+    return is_taken(s, p, rolled(p, alpha, s.most), theta, phi, slope, alpha)
 
 
 @kernel

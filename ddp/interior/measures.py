@@ -4,6 +4,8 @@
 import math
 
 import numpy as np
+from numba import float64
+from numba.types import UniTuple
 
 from ddp.compiling.kernel import apart, inline, kernel
 from ddp.constraints.bounds import rooms
@@ -167,7 +169,7 @@ def put(to, numbers):
         to[i] = numbers[i]
 
 
-@kernel
+@apart
 def in_units(rows, units):
     """Multiply rows (., m) by units of their numbers, of which there may be more."""
     for t in range(rows.shape[0]):
@@ -175,7 +177,7 @@ def in_units(rows, units):
             rows[t, i] *= units[i]
 
 
-@kernel
+@apart(returns=UniTuple(float64, 2))
 def absolute_in_units(rows, units):
     """`absolute` of rows (., m) that are multiplied by units of their numbers."""
     largest, total = 0.0, 0.0

@@ -9,6 +9,10 @@ memory: address of a `Memory`. What is not compiled Python is asked for, see par
 
 from typing import NamedTuple
 
+import numpy as np
+from numba import float64
+from numba.types import UniTuple
+
 from ddp.compiling.kernel import apart, call_contraction, kernel
 from ddp.constraints.bound import CURVATURE, JACOBIAN
 from ddp.constraints.bounds import measure_room
@@ -105,7 +109,8 @@ def differentiate(memory):
         runs, diagonal = integers_at(p.runs, (p.run_count, 3)), array_at(p.diagonal, (N + 1, nz))
         cost_table.expand(terms, GAUSS_NEWTON, runs, 0, N + 1, X, U, record, l, lz, lzz, diagonal, False)
         cost_table.expand(terms, EXACT, runs, 0, N + 1, X, U, record, l, lz, exact, diagonal, True)
-        evaluate(constraints_of(p), JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
+        if p.first > 0:
+            evaluate(constraints_of(p), JACOBIAN, 0, N + 1, X, U, J, J, array_at(p.J, (0, 0, 0)))
     if p.scaled != 0:
         J = array_at(p.J, (p.entries,))
         J[p.entries - (p.M - p.first) :] = 1.0  # of limits, which are last
@@ -148,13 +153,20 @@ def pull(p, forces):
 
 
 @kernel
+def pull_by_rows(p, b):
+    """`pull` with the multipliers of the rows, which are written."""
+    if p.M > 0:
+        row_steps.multipliers(b.state, b.kind, b.give, b.y)
+        pull(p, b.y)
+
+
+@kernel
 def judge(memory):
     """Errors of a point whose derivatives are known, with multipliers of the rows, which are written."""
     p = Memory(memory)
     contract(memory)
     a, b, e = arrays(p), rows_at(p.rows), array_at(p.errors, (ERRORS,))
-    row_steps.multipliers(b.state, b.kind, b.give, b.y)
-    pull(p, b.y)
+    pull_by_rows(p, b)
     call_contraction(p.stationarity, memory, 0, 0, 0)
     if p.boxed:  # what limits hold is no error
         lower, upper = limits(p)
@@ -163,7 +175,9 @@ def judge(memory):
         in_units(a.error, units_of(p))
     e[0] = absolute(array_at(p.error, ((p.N + 1) * (p.n + p.nu),)))[0]
     e[1] = costates(p)[1]
-    e[2], e[3], e[4], e[5], e[6] = row_steps.errors(b.state, b.bounds, b.kind, b.plain, b.give)
+    e[2], e[3], e[4], e[5], e[6] = np.inf, -np.inf, 0.0, 0.0, 0.0
+    if p.M > 0:
+        e[2], e[3], e[4], e[5], e[6] = row_steps.errors(b.state, b.bounds, b.kind, b.plain, b.give)
 
 
 @kernel
@@ -192,9 +206,8 @@ def judged(p):
 def adjoint(memory, follows):
     """Multipliers of the dynamics := the costates of the point, or those under the sweep's gains if it ``follows``."""
     p = Memory(memory)
-    a, b = arrays(p), rows_at(p.rows)
-    row_steps.multipliers(b.state, b.kind, b.give, b.y)
-    pull(p, b.y)
+    a = arrays(p)
+    pull_by_rows(p, rows_at(p.rows))
     bend(p.horizon, a.weights)
     for numbers in (a.x, a.u, a.y):
         numbers[:] = 0.0
@@ -230,14 +243,16 @@ def condense(memory):
     p = Memory(memory)
     b, nz = rows_at(p.rows), p.n + p.nu
     X, U, _, residual = trajectory(p)
-    row_steps.condense(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, proximal(p), residual, b.w, b.f)
-    pull(p, b.f)
+    if p.M > 0:
+        row_steps.condense(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, proximal(p), residual, b.w, b.f)
+        pull(p, b.f)
     fill(p, True)
     y = array_at(p.weighing, (p.M,))
     put(y, b.y)
     if p.scaled != 0:
         multiply(y, factors_of(p))
-    evaluate(constraints_of(p), CURVATURE, 0, p.N + 1, X, U, y, y, array_at(p.to_exact, (p.N + 1, nz, nz)))
+    if p.first > 0:
+        evaluate(constraints_of(p), CURVATURE, 0, p.N + 1, X, U, y, y, array_at(p.to_exact, (p.N + 1, nz, nz)))
     if p.in_python != 0:
         ask(p, CURVE)
     p.whole = 0
@@ -258,7 +273,8 @@ def fill(p, exact):
     copy(p.to_diagonal, p.diagonal, (p.N + 1) * (p.n + p.nu))
     if p.any_dense != 0:
         spread(dense, integers_at(p.costs_separable, knots), integers_at(p.touched, knots), own, H, out)
-    add_squares(a.table, a.J, rows_at(p.rows).w, separable, out, diagonal)
+    if p.M > 0:
+        add_squares(a.table, a.J, rows_at(p.rows).w, separable, out, diagonal)
 
 
 @apart
@@ -316,11 +332,13 @@ def stride(memory):
     a, b, residual = arrays(p), rows_at(p.rows), trajectory(p)[3]
     if Sweeping(p.sweeping).known != STEPPED:
         call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
-    along(a.table, a.J, a.x, a.u, a.moved)
-    keep = max(KEPT, 1.0 - p.barrier / p.scale)
-    longest, dual, rise = row_steps.steps(
-        b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, b.w, b.f, a.moved, keep, b.step
-    )
+    longest, dual, rise = 1.0, 1.0, 0.0
+    if p.M > 0:
+        along(a.table, a.J, a.x, a.u, a.moved)
+        keep = max(KEPT, 1.0 - p.barrier / p.scale)
+        longest, dual, rise = row_steps.steps(
+            b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, b.w, b.f, a.moved, keep, b.step
+        )
     p.longest_dual = dual
     return Way(-1, longest, rise + slope(a.lz, a.x, a.u), abs(Sweeping(p.sweeping).change))
 
@@ -356,7 +374,7 @@ def beyond(p):
     return most
 
 
-@kernel
+@apart(returns=float64)
 def left_open(p):
     """The largest residual of an equality that the proximal method leaves open after a full step."""
     b, largest = rows_at(p.rows), 0.0
@@ -366,7 +384,7 @@ def left_open(p):
     return proximal(p) * largest
 
 
-@kernel
+@apart(returns=UniTuple(float64, 2))
 def violation(memory):
     """Excess over bounds of elastic rows that would not have to give way: the largest, and the sum."""
     p = Memory(memory)

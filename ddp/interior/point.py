@@ -99,7 +99,7 @@ class Point:
     @property
     def violation(self) -> tuple[float, float]:
         """Excess over bounds of elastic rows that would not have to give way: see `row_steps.violation`."""
-        most, total = passes.violation(self._address)
+        most, total = passes.violation(self._address) if self.bounds.size else (0.0, 0.0)
         return float(most), float(total)
 
     @property

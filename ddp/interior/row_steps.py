@@ -11,8 +11,10 @@ of registers. Other rows are taken one by one.
 """
 
 import numpy as np
+from numba import float64
+from numba.types import UniTuple
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.machine.memory import rows_of
 from ddp.machine.number import WIDTH, all_less, lane_of, smaller, where_less
 from ddp.machine.simd import load, load_some, store
@@ -89,7 +91,7 @@ def start(inside, bounds, kind, m, rows):
             rows[S, i], rows[BELOW, i], rows[ABOVE, i] = s, m / (s - bounds[0, i]), m / (bounds[1, i] - s)
 
 
-@kernel
+@apart
 def multipliers(rows, kind, give, y):
     """y (M,): z_U - z_L of bounds that do not give way, ν of all other rows."""
     for i in range(len(kind)):
@@ -97,7 +99,7 @@ def multipliers(rows, kind, give, y):
         y[i] = rows[ABOVE, i] - rows[BELOW, i] if own else rows[NU, i]
 
 
-@kernel
+@apart
 def condense(rows, bounds, kind, plain, give, m, delta, residual, w, f):
     """Weights w and forces f (M,) of the rows."""
     of, bound, left, to_w, to_f, k = rows_of(rows), rows_of(bounds), rows_of(residual), rows_of(w), rows_of(f), 0
@@ -127,7 +129,7 @@ def condense(rows, bounds, kind, plain, give, m, delta, residual, w, f):
             w[i], f[i] = 1.0 / delta, rows[NU, i] + residual[i] / delta
 
 
-@kernel
+@apart(returns=UniTuple(float64, 3))
 def steps(rows, bounds, kind, plain, give, m, residual, w, f, along, keep, step):
     """The step (8, M) where J z is ``along``; its longest fractions, primal and dual, and the barrier's slope.
 
@@ -201,7 +203,7 @@ def shorten(longest, room, move, keep):
     return where_less(move, 0.0, shorter, longest)
 
 
-@kernel
+@apart
 def move(rows, bounds, kind, plain, give, m, step, alpha, dual):
     """Move all multipliers: ν by alpha, those of bounds by ``dual``; slacks and excesses have moved.
 
@@ -240,7 +242,7 @@ def near(z, centre):
     return smaller(greater(z, NEAREST * centre), FURTHEST * centre)
 
 
-@kernel
+@apart(returns=float64)
 def evaluate(c, primal, bounds, kind, plain, give, m, residual, settle):
     """residual (M,) of values c and slacks and excesses ``primal`` (3, M); returns barrier function and prices.
 
@@ -329,7 +331,7 @@ def logarithms(products, m):
     return total
 
 
-@kernel
+@apart(returns=UniTuple(float64, 5))
 def errors(rows, bounds, kind, plain, give):
     """The lowest and highest product of a multiplier and what it keeps positive, the gradient in slacks and excesses.
 

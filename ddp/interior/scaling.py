@@ -194,6 +194,8 @@ def factors_of(problem: Problem, X: Array, U: Array, units: Array | None = None,
     even: whether all rows have slopes of about one with theirs.
     """
     rows, units = problem.rows, ones(problem) if units is None else units
+    if rows.size == 0:
+        return np.ones(0)
     J, slope, change = rows.jacobian(X, U), np.ones(rows.size), np.ones(rows.size)
     least, largest = row_table.slopes(rows.table, J, units, slope)
     if not even and least >= SMALL and largest <= LARGE:

@@ -4,8 +4,9 @@
 from typing import NamedTuple
 
 import numpy as np
+from numba import float64
 
-from ddp.compiling.kernel import call_contraction, kernel
+from ddp.compiling.kernel import apart, call_contraction, kernel
 from ddp.constraints.bound import VALUES
 from ddp.constraints.bounds import move_within
 from ddp.constraints.row_table import evaluate
@@ -62,15 +63,22 @@ def along(memory, alpha, most):
         dX[i] = alpha * x[i]
     for i in range(p.N * p.nu):
         to_U[i] = U[i] + alpha * u[i]
-    advance(p, alpha)
+    if p.M > 0:
+        advance(p, alpha)
     if p.boxed:
-        lower, upper = limits(p)
-        move_within(trial(p)[1], lower, upper)
+        keep_within(p)
     stray(p)
     return weigh(p, most)
 
 
-@kernel
+@apart
+def keep_within(p):
+    """Move controls of a trial to their limits where they are beyond."""
+    lower, upper = limits(p)
+    move_within(trial(p)[1], lower, upper)
+
+
+@apart
 def advance(p, alpha):
     """Slacks and excesses of a trial, whose controls are known."""
     b, first, nu, factors = rows_at(p.rows), p.first, p.nu, factors_of(p)
@@ -158,7 +166,9 @@ def weigh(p, most):
         evaluate_rows(p, to_X, to_U)
     if p.scaled != 0:
         multiply(c, factors_of(p))
-    barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
+    barrier = 0.0
+    if p.M > 0:
+        barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
     theta, gap, missed = sizes(opened, residual)
     if not theta < np.inf:
         return Worth(np.inf, barrier, np.inf, gap, missed)
@@ -169,7 +179,8 @@ def weigh(p, most):
 def evaluate_rows(p, X, U):
     """``values`` (M,) := those of the rows: of limits, the controls."""
     c = array_at(p.values, (p.M,))
-    evaluate(constraints_of(p), VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
+    if p.first > 0:
+        evaluate(constraints_of(p), VALUES, 0, p.N + 1, X, U, c, c, array_at(p.values, (0, 0, 0)))
     copy(p.values + 8 * p.first, U.ctypes.data, p.M - p.first)
 
 
@@ -193,7 +204,8 @@ def accept(memory, found, alpha):
     b = rows_at(p.rows)
     if Sweeping(p.sweeping).known != STEPPED:
         call_contraction(p.multipliers, memory, 1, p.to_costate, p.to_weights)
-    row_steps.move(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, b.step, alpha, p.longest_dual)
+    if p.M > 0:
+        row_steps.move(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, b.step, alpha, p.longest_dual)
     approach(alpha, p.costate, p.to_costate, (p.N + 1) * p.n)
     approach(alpha, p.weights, p.to_weights, p.N * p.n)
 
@@ -234,6 +246,12 @@ def values_at(memory):
 @kernel
 def violated(p):
     """Largest excess of the point over bounds of constraints that are not soft, in each row's own units."""
+    return most_violated(p) if p.first > 0 else 0.0
+
+
+@apart(returns=float64)
+def most_violated(p):
+    """`violated` where there are constraints."""
     values_at(p.address)
     r, c, most = RowMemory(p.given), array_at(p.values, (p.M,)), 0.0
     b, hard, factors = row_arrays(r), integers_at(r.hard, (p.M,)), factors_of(p)
@@ -250,7 +268,9 @@ def settle(memory):
     p = Memory(memory)
     values_at(memory)
     residual, b, c = trajectory(p)[3], rows_at(p.rows), array_at(p.values, (p.M,))
-    p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
+    p.penalty = 0.0
+    if p.M > 0:
+        p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
     p.theta, p.gap, p.missed = sizes(gauged(p, p.opened), residual)
     if not p.theta < np.inf:
         p.cost, p.theta = np.inf, np.inf
@@ -260,4 +280,6 @@ def settle(memory):
 def penalised(p):
     """The barrier function at a point."""
     b, residual = rows_at(p.rows), trial(p)[4]
+    if p.M == 0:
+        return 0.0
     return row_steps.evaluate(residual, b.state[:3], b.bounds, b.kind, b.plain, b.give, p.barrier, residual, False)
