@@ -21,7 +21,10 @@ corrections of products of slacks and multipliers, where they lengthen a step (3
 random swing-ups: shares of the exact Hessian found by bisection, or more of them but after full steps; mu I added to it
 in place of shares; rollouts taken only where they lower a merit function (twice the iterations); steps twice as long
 where half of the exact Hessian was taken, with full exact steps that raise cost and residual at once (2 % fewer, of
-some kinds 5 % more).
+some kinds 5 % more). Over 696 starts of problems of all kinds within limits of controls: to give back to rollouts only
+where more than half of ten or more steps are short (6 % more iterations, though then a UR5 with a half or a quarter of
+its torques takes more than 40 from 5 of 480 starts in place of 13). Over 232 of them: mu after steps of a sixteenth
+(2 % more); full-space steps a second time where rollouts struggle again (7 % more).
 
 Without any one of the rules that are kept some kind of problem takes 1 to 60 % more iterations.
 """
