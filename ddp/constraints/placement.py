@@ -154,8 +154,13 @@ def shifted(placed: Sequence[Placed], N: int, multipliers: Array, steps: int) ->
         if entry.stop == N + 1:
             own = own[:-1]  # those at x_N stay
         if len(own) > steps:
-            entry.own(later)[: len(own)] = np.concatenate([own[steps:], np.repeat(own[-1:], steps, axis=0)])
+            entry.own(later)[: len(own)] = moved(own, steps)
     return later
+
+
+def moved(rows: Array, steps: int) -> Array:
+    """Rows of knots as they are ``steps`` knots later, the last one repeated."""
+    return np.concatenate([rows[steps:], np.repeat(rows[-1:], steps, axis=0)])
 
 
 def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, stop: int, first: int, N: int) -> Placed:

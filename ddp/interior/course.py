@@ -63,6 +63,7 @@ class Course(Filter):
     whether that succeeded with nothing but this Hessian.
     alpha: the last step, 0 if none was accepted.   stuck: whether that is so.
     expected, dual: the decrease that the last step promised, and the gradient's error where it began.
+    travels: whether the whole motion may come sooner now, see travel.py.
     """
 
     def __init__(self, thetas: Array, phis: Array) -> None:
@@ -73,7 +74,7 @@ class Course(Filter):
         self.settled, self.before, self.strayed = 1, 0.0, float("inf")
         self.mu, self.stiff, self.served = 0.0, 0, 0
         self.blend, self.shift, self.exact = 0.0, 0.0, 0
-        self.alpha, self.stuck, self.expected, self.dual = 0.0, 0, 0.0, 0.0
+        self.alpha, self.stuck, self.expected, self.dual, self.travels = 0.0, 0, 0.0, 0.0, 0
 
 
 @portable

@@ -69,8 +69,8 @@ def begin(memory, decisions, done, known):
 def run(memory, decisions, most):
     """Make up to ``most`` iterations; what the last came to, and how many have a record."""
     s, p = Decisions(decisions), Memory(memory)
-    made, came = 0, TOOK
-    while came == TOOK and made < most and p.broken == 0:
+    made, came, s.travels = 0, TOOK, 0
+    while came == TOOK and made < most and p.broken == 0 and s.travels == 0:
         came = iterate(s, p)
         if came in (TOOK, STOPPED):
             report(s, p, array_at(p.numbers, (most, NUMBERS))[made])
@@ -140,6 +140,7 @@ def follow(s, p, way, was_open, before):
         funnel(s, p.theta, (before - p.cost) / promised if shorter else 0.0)
     if s.alpha == 1.0 and p.M > 0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
+    s.travels = 1 if p.first > 0 and p.elastic == 0 and s.exact == 0 and s.alpha == 1.0 else 0
     return TOOK
 
 
