@@ -117,6 +117,8 @@ def solve(
     details = [f"\n{solution.explain().details}"] if explain and not as_json else []
     tell(as_json, data, f"{name}, {shell.TITLES[solver]}: {outcome} {taken(outcome)}", *details)
     if save:
+        if timed is not None and not in_phases:
+            playing.check_kept(entry, solution, chosen)
         playing.save(save, solution, name, chosen)
     if plot:
         viz.plot_convergence({shell.TITLES[solver]: outcome}, plot, title=entry.description)

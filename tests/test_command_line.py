@@ -262,6 +262,8 @@ def test_rows_with_semicolons_are_a_matrix():
         (["solve", "car/parking", "--durations", "free"], ["expected one with phases", "got FunctionDynamics"]),
         (["solve", "rocket/landing", "--durations", "free", "--price-of-time", "1", "--save", "a.npz"],
          ["--save: expected without --durations, rocket/landing has no dt"]),
+        (["solve", "acrobot/swing-up", "--durations", "1.1,1.2", "--price-of-time", "1", "--max-iterations", "2",
+          "--save", "a.npz"], ["--save: expected without --durations: acrobot/swing-up in steps of", "is another"]),
         (["solve", SMALL, "--price-of-time", "5"], ["--price-of-time: expected together with --durations"]),
         (["solve", "quadruped/stand", "--phase-durations", "0.1,0.2"], ["--phase-durations: expected shape"]),
         (["solve", "quadruped/stand", "--durations", "long"], ["free or two numbers", "'long'"]),

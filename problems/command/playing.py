@@ -24,6 +24,7 @@ from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.free_start import inside
 from problems.command.output import progress, wrote
+from problems.command.parameters import build
 from problems.play.played import Play, PlayedSystem
 from problems.registry import Entry
 from problems.soft.systems import SoftSystem
@@ -197,6 +198,15 @@ def wait(what: str, where: str, more: str = "") -> None:
 def save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> None:
     """Write a solution together with the name and the parameters of its problem."""
     archive.write(path, solution.arrays() | {"signature": np.array(signed(name, chosen))})
+
+
+def check_kept(entry: Entry, solution: Solution, chosen: dict[str, Any]) -> None:
+    """Raise ProblemError where a file's name and parameters would be read as another problem than what was solved."""
+    try:
+        solution.attached(build(entry, chosen))
+    except ProblemError as reason:
+        kept = f"{entry.name} in steps of {chosen['dt']:g} s is another problem than that of free time"
+        raise ProblemError(f"--save: expected without --durations: {kept} ({reason})") from None
 
 
 def signed(name: str, chosen: dict[str, Any]) -> list[str]:
