@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,14 +138,22 @@ def name_frames_apart(model: pin.Model) -> None:
             model.frames[model.getFrameId(frame.name, frame.type)].name = name
 
 
-def rest(model: pin.Model) -> Array:
-    """The neutral configuration, its revolute and prismatic joints clipped into their limits."""
+def rest(model: pin.Model, followers: Mapping[str, tuple[str, float, float]] | None = None) -> Array:
+    """The neutral configuration, its revolute and prismatic joints clipped into their limits.
+
+    followers: leader, multiplier and offset of joints that mimic others, which are where their leaders ask for.
+    """
     q = np.asarray(pin.neutral(model))
     for j in range(1, model.njoints):
         if _KINDS.get(model.joints[j].shortname()) in (REVOLUTE, PRISMATIC):
             i = model.joints[j].idx_q
             lower, upper = model.lowerPositionLimit[i], model.upperPositionLimit[i]
             q[i] = np.clip(q[i], lower, upper)
+    plain = {name: joint.idx_q for name, joint in zip(model.names, model.joints, strict=True) if joint.nq == 1}
+    told = {name: one for name, one in (followers or {}).items() if name in plain and one[0] in plain}
+    for _ in told:  # leaders may follow others
+        for name, (leader, factor, offset) in told.items():
+            q[plain[name]] = factor * q[plain[leader]] + offset
     return q
 
 

@@ -58,7 +58,10 @@ class Robot:
         self.tree, self.handle = tree, tree.handle
         self._resisting: dict[tuple[bool, bool], Tree] = {}
         self.branches: dict[str, tuple[Any, Any]] = {}
-        self.q0 = joints.rest(self.model) if q0 is None else as_array("q0", q0, (model.nq,), ModelError).copy()
+        if q0 is None:
+            self.q0 = joints.rest(self.model, source.followers if source is not None else None)
+        else:
+            self.q0 = as_array("q0", q0, (model.nq,), ModelError).copy()
         if not pin.isNormalized(self.model, self.q0, 1e-6):
             raise ModelError(f"q0: expected unit quaternions (x, y, z, w), got {numbers(self.q0)}")
         self._close(loops)
@@ -338,7 +341,7 @@ def load(
     derivatives to be accurate.
 
     ``robot.q0`` is the reference posture of a named robot or a RobotWrapper's q0; else the neutral configuration, with
-    revolute and prismatic joints clipped into their limits.
+    revolute and prismatic joints clipped into their limits, and joints that mimic others where those ask for.
 
     SDF is read up to version 1.6: rotors of gearboxes become armature and motors, joints of a link beyond its first
     become loops. "cassie" is such a model. Static models, links that gravity leaves alone and other parts that would

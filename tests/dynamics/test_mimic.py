@@ -213,6 +213,12 @@ def test_a_urdfs_own_followers_have_no_controls_and_move_with_their_leaders():
     assert held == pytest.approx(0.0, abs=1e-9)  # fingers that move across gravity, and no lever at the tip
 
 
+def test_a_robot_is_at_q0_where_its_followers_are_in_place():
+    robot = hand()
+    np.testing.assert_array_equal(robot.q0, MimicDynamics(robot, 0.01).following(robot.q0))
+    assert robot.q0[robot.numbers_of("tip")[0][0]] == 0.1
+
+
 @pytest.fixture(scope="module")
 def grasp():
     robot = hand()
