@@ -44,7 +44,7 @@ UNMODELLED = (
     ("link", "kinematic", ON, "links that are kinematic, {}, are moved by forces"),
     ("link", "velocity_decay", None, "decay of velocities of links {} is not modelled"),
     ("link", "inertial/fluid_added_mass", None, "added mass of links {} in fluids is not modelled"),
-    ("joint", "axis/mimic", None, "joints that mimic others move on their own but in MimicDynamics: {}"),
+    ("joint", "axis/mimic", None, "joints that mimic others follow them in MimicDynamics alone: {}"),
 )
 """Parts of a model that change its motion and are not read: of which elements, where in them, with which texts."""
 

@@ -336,7 +336,7 @@ def left_out(model: pin.Model, document: Element | None = None) -> Omissions:
         if not model.existJointName(name):
             continue
         if element.find("mimic") is not None:
-            found.drop("joints that mimic others move on their own but in MimicDynamics: {}", name)
+            found.drop("joints that mimic others follow them in MimicDynamics alone: {}", name)
         resisting = (
             float(one.get(what, 0.0)) for one in element.findall("dynamics") for what in ("damping", "friction")
         )

@@ -228,8 +228,8 @@ def test_mimic_in_a_file_is_said_aloud(tmp_path, caplog):
     path = tmp_path / "hand.urdf"
     path.write_text(text.replace("</robot>", finger))
     assert dynamics.load(path).nv == 2
-    assert "joints that mimic others move on their own but in MimicDynamics: curl" in caplog.text
-    with pytest.raises(ModelError, match="joints that mimic others move on their own but in MimicDynamics: curl"):
+    assert "joints that mimic others follow them in MimicDynamics alone: curl" in caplog.text
+    with pytest.raises(ModelError, match="joints that mimic others follow them in MimicDynamics alone: curl"):
         dynamics.load(path, strict=True)
 
 

@@ -112,7 +112,7 @@ def test_what_cannot_be_read_is_said(text, words):
         ("</model>", APART, "links 'loose', 'tip' that no joint carries from the base on are not modelled"),
         ("</model>", APART, "joints 'closing' of links that are left out are not modelled"),
         ("</link><joint", '</link><link name="bare"/><joint', "links 'bare' without <inertial>, which weigh 1 kg"),
-        ("</axis>", '<mimic joint="a"/></axis>', "mimic others move on their own but in MimicDynamics: 'a', 'b'"),
+        ("</axis>", '<mimic joint="a"/></axis>', "mimic others follow them in MimicDynamics alone: 'a', 'b'"),
         ("</axis>", "<initial_position>.3</initial_position></axis>", "positions of joints 'a', 'b' are not read"),
         ('"revolute"', '"ball"', "springs of ball joints 'a' are not modelled"),
         ("</axis>", "</axis><drake:rotor_inertia>2</drake:rotor_inertia>", "<drake:rotor_inertia> of a, <drake:rotor"),

@@ -147,7 +147,7 @@ def test_prefixes_that_a_file_does_not_declare_are_read_as_ros_reads_them(caplog
     unused = '<xacro:property name="m" value="${2 * pi}"/><xacro:macro name="leg"><link name="${side}"/></xacro:macro>'
     made = dynamics.load(arm(gazebo, unused, link("c"), joint("follower", "tip", "c", inside=mimic)))
     assert made.joint_names == ["hinge", "follower"]
-    assert "joints that mimic others move on their own but in MimicDynamics: follower" in caplog.text
+    assert "joints that mimic others follow them in MimicDynamics alone: follower" in caplog.text
     assert len(made.visuals()[0].geometryObjects) == 0
     attributes = ' xmlns="http://ros.org/urdf" xmlns:k="urn:k"'
     declared = robot(link("a"), link("b"), joint("j", "a", "b"), attributes=attributes)
