@@ -141,7 +141,8 @@ def signals_of(solution: Named) -> dict[str, Signal]:
         found = _of_joints(since - since[0], places, speeds, robot)
     low, high = solution.limits if isinstance(solution, Acted) else (solution.problem.lower, solution.problem.upper)
     u, unit = solution.u, _unit_of_controls(own)
-    applied = Signal(t[:-1], np.asarray(u), tuple(u), unit, low, high, held=True)
+    acts = np.diff(t) > 0.0  # not in impacts, which take no time
+    applied = Signal(t[:-1][acts], np.asarray(u)[acts], tuple(u), unit, low[acts], high[acts], held=True)
     return found | {"control": applied}
 
 

@@ -10,7 +10,7 @@ import ddp
 import viz
 from ddp.errors import ProblemError
 from dynamics import FunctionDynamics
-from problems import arm, pendulum
+from problems import arm, gaits, pendulum
 from problems.registry import find
 from viz.plots import sheet
 from viz.signals import panels, signals_of
@@ -65,6 +65,14 @@ def test_a_figure_of_a_solution_is_written_for_robots_and_others(solution, tmp_p
     other = ddp.solve(pendulum.swing_up(), ddp.DDP(max_iterations=1), throw=False)
     with pytest.raises(ProblemError, match="expected one of the system of the first"):
         viz.plot_solution({"a": solution, "b": other}, tmp_path / "b.svg")
+
+
+def test_controls_are_not_drawn_as_zero_in_impacts():
+    solution = ddp.solve(gaits.trot("solo12"), ddp.DDP(max_iterations=1), throw=False)
+    control, impacts = signals_of(solution)["control"], np.diff(solution.t) == 0.0
+    assert impacts.any()
+    np.testing.assert_array_equal(control.t, solution.t[:-1][~impacts])
+    np.testing.assert_array_equal(control.values, solution.U[~impacts])
 
 
 def test_units_of_numbers_of_joints_are_told():
