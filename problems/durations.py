@@ -198,7 +198,7 @@ def _of_all(problem: Problem, free: FreeDurations) -> FreeDurations:
         wrong = "got none" if free.price is None else f"got total={free.total:g}: bounds, lower and upper, give a time"
         raise ProblemError(
             f"price: expected that of a second where all of a motion's time is free (1 for the least time, 0 where"
-            f" running costs have one), and no total, {wrong}"
+            f" running costs count time already), and no total, {wrong}"
         )
     T = problem.horizon * problem.dynamics.dt
     lower, upper = (own if own is not None else n * T for own, n in zip((free.lower, free.upper), WHOLE, strict=True))
@@ -243,12 +243,23 @@ def free_durations(problem: Problem, within: str, price: float | None) -> FreeDu
     try:
         least, most = (WHOLE if whole else PHASES) if within == "free" else map(float, within.split(","))
     except ValueError:
-        raise ProblemError(f"durations: expected free or two numbers, least,most, got {said(within)}") from None
+        raise ProblemError(f"--durations: expected free or two numbers, least,most, got {said(within)}") from None
+    if not 0.0 < least <= most:
+        raise ProblemError(
+            f"--durations: expected least,most with 0 < least <= most, as times of what it lasts, got {said(within)}"
+        )
     if whole and price is None:
         raise ProblemError(
             "--price-of-time: expected one where all of a motion's time is free: 1 for the least time, 0 where running"
-            " costs have one"
+            " costs count time already"
         )
+    if not whole and price is None and not least <= 1.0 <= most:
+        raise ProblemError(
+            f"--durations: expected least <= 1 <= most where the time in all stays, got {said(within)}; it is free with"
+            " --price-of-time, of 0 if time costs nothing"
+        )
+    if price is not None and not price >= 0.0:
+        raise ProblemError(f"--price-of-time: expected no negative number, got {price:g}")
     if not whole and not isinstance(problem.dynamics, PhasedDynamics):
         raise _timeless(problem)
     T = np.array([problem.horizon * problem.dynamics.dt]) if whole else phased(problem).phase_durations
