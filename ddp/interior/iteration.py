@@ -221,6 +221,11 @@ def is_taken(s, p, trial, theta, phi, slope, alpha):
     return accepted
 
 
+def moved(numbers: Sequence[float], cost: float, gap: float, violation: float) -> list[float]:
+    """Numbers that `report` writes, of a point that has moved since: what it costs and leaves open there."""
+    return [cost, *numbers[1:6], gap, violation, *numbers[8:]]
+
+
 def record_of(seconds: float, numbers: Sequence[float]) -> Record:
     """Record of an iteration, from the numbers that `report` writes."""
     cost, dual, expected, alpha, mu, blend, gap, violation, barrier, _ = numbers

@@ -122,8 +122,9 @@ class Interior:
         while True:
             came, made = self._iterate()
             if made:
-                if came == iteration.TOOK and s.travels and not self._warm:
-                    self._travel(made[-1])
+                if came == iteration.TOOK and s.travels and not self._warm and travel(p := self.point):
+                    s.entries = 0  # of the filter: no step has led here
+                    made[-1] = iteration.moved(made[-1], p.cost, p.gap, p.rows.worst(p.X, p.U))
                 now = working_time()
                 self._record(made, (now - before) / len(made))
                 before, self.fell = now, int(made[-1][-1])
@@ -176,13 +177,6 @@ class Interior:
         most = max(1, min(self._patience - done + self.fell, self.course.limit - done, MOST))
         came, made = self.point.do(iteration.run, self.decisions.address, most)
         return int(came), self.point.place.own["numbers"][:made].tolist()
-
-    def _travel(self, numbers: list[float]) -> None:
-        """Let the motion come sooner where that pays, and write into a record what it costs and leaves open then."""
-        p = self.point
-        if travel(p):
-            self.course.entries = 0  # of the filter: no step has led here
-            numbers[0], numbers[6], numbers[7] = p.cost, p.gap, p.rows.worst(p.X, p.U)
 
     def _converges(self) -> bool:
         """Whether Newton's steps on the active set converge; if not, the point has moved, and none are tried again."""
