@@ -169,6 +169,15 @@ def test_of_two_couplings_of_a_joint_the_second_is_named_as_left_out(caplog):
     assert MimicDynamics(robot, 0.01).followers["c"][1] == pytest.approx(-1.0)  # c = b / 2, b = -2 a, not c = 2 a
 
 
+def test_of_couplings_in_a_circle_the_one_that_closes_it_is_named_as_left_out(caplog):
+    """b follows a and c follows b already; what says that a follows c repeats it, or contradicts it."""
+    circle = COUPLED.replace('polycoef="0 1 3 0 0"/>', 'polycoef="0 -1 0 0 0"/>')
+    robot = dynamics.load(circle)
+    assert "equality 0 (line 6, joint), equality 1 (line 6, joint) hold in MimicDynamics alone" in caplog.text
+    assert "equality 2 (line 7, joint), equality 3 (line 7, joint) are not modelled" in caplog.text
+    assert [*MimicDynamics(robot, 0.01).followers] == ["b", "c"]
+
+
 SDF = """<sdf version="1.6"><model name="hand">
   <link name="palm">{0}</link><link name="a">{0}</link><link name="b">{0}</link>
   <joint name="left" type="prismatic"><parent>palm</parent><child>a</child><axis><xyz>0 1 0</xyz></axis></joint>

@@ -110,12 +110,19 @@ def active_equalities(m: Any) -> list[int]:
 
 
 def couplings(m: Any) -> list[int]:
-    """Numbers of the equality constraints that have a joint follow another in proportion, of each joint the first."""
+    """Numbers of the equality constraints that have a joint follow another in proportion.
+
+    Of each joint the first, and none that would have a joint follow one that follows it.
+    """
     found: dict[int, int] = {}
     for i in active_equalities(m):
         coupled = m.eq_type[i] == import_mujoco().mjtEq.mjEQ_JOINT and m.eq_obj2id[i] >= 0
         if coupled and not m.eq_data[i, 2:5].any():
-            found.setdefault(int(m.eq_obj1id[i]), i)
+            follower, leader = int(m.eq_obj1id[i]), int(m.eq_obj2id[i])
+            while leader in found and leader != follower:
+                leader = int(m.eq_obj2id[found[leader]])
+            if leader != follower:
+                found.setdefault(follower, i)
     return [*found.values()]
 
 
