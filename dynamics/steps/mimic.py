@@ -13,7 +13,7 @@ a weight on τ,
     yᵀ τ_zz = ∇² of ID along (z, a_z), weighed by y - P M y.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,8 +36,12 @@ from dynamics.robots.equipment import pairs_of_limits
 from dynamics.robots.found import Followers
 from dynamics.robots.model import Robot, check_rigid
 from dynamics.robots.tree import space_of_states
+from dynamics.steps.doubts import doubts_of, excesses_of, plain_numbers, strangers
 from dynamics.steps.names import names_of
 from dynamics.steps.robot_dynamics import RobotDynamics, TrackedRobot
+
+APART = 1e-6
+"""Distance of a follower from its place that is told of before a solve [rad, m], and of its speed [rad/s, m/s]."""
 
 
 @suggesting
@@ -46,13 +50,15 @@ class MimicDynamics(ByKnot):
 
     robot: from ``dynamics.load``.   dt [s]: the time step.
     followers: ``{"finger_2": ("finger_1", 1.0, 0.0)}``; default those of the robot's file: <mimic> of URDF and SDF,
-    linear <equality><joint> of MJCF. Followers and leaders are joints with one plain number.
+    linear <equality><joint> of MJCF. Followers and leaders are joints with one plain number, which continuous joints of
+    URDF have not.
     actuation, damping, springs, control_limits: as of `RobotDynamics`; by default controls that drive followers alone
     are left out, with their rows of ``robot.control_limits``.
 
     States are those of the robot, followers among them: costs, limits, frames and drawings serve as they are. One that
-    is not in its place comes there in the first step; `following` gives a start in which all are. Derivatives are exact
-    to second order, and made in Python: a solve takes some six times as long as with `RobotDynamics`.
+    is not in its place comes there in the first step, however fast that is, of which a solve warns; `following` gives a
+    start in which all are. Derivatives are exact to second order, and made in Python: a solve takes some six times as
+    long as with `RobotDynamics`.
     """
 
     _fixed = "robot", "dt", "followers"
@@ -132,6 +138,30 @@ class MimicDynamics(ByKnot):
     def torques(self, X: ArrayLike, U: ArrayLike) -> Array:
         """Generalised forces (N, nv) of controls U (N, nu), without those that hold followers."""
         return as_array("U", U, (None, self.nu), finite=False) @ self.actuation.T
+
+    def doubts(self, problem: Any) -> list[str]:
+        return [*self._apart(problem.x0), *doubts_of(self, problem)]
+
+    def strangers(self, parts: Iterable[Any]) -> list[str]:
+        return [*strangers(self.robot, parts)]
+
+    def excesses(self, problem: Any, X: Array, U: Array) -> list[str]:
+        return excesses_of(self.robot, as_array("X", X, (None, self.nx), finite=False))
+
+    def _apart(self, x0: Array) -> Iterator[str]:
+        """The follower that is furthest from its place at the start; if all are there, the one with another speed."""
+        q, v = np.split(x0, [self.robot.nq])
+        units = {name: "rad" if turns else "m" for name, _, _, turns in plain_numbers(self.robot)}
+        for now, gaps, verb, rate, cure in (
+            (q[self._q], q[self._q] - self.following(q)[self._q], "is at", "", "system.following(q) has it there"),
+            (v[self._v], self._J @ v, "moves at", "/s", "give it its leader's speed times the multiplier"),
+        ):
+            i = int(np.argmax(np.abs(gaps)))
+            if abs(gaps[i]) > APART:
+                name, (leader, _, _) = list(self.followers.items())[i]
+                numbers = f"{name} {verb} {now[i]:.4g} {units[name]}{rate}, {leader} asks for {now[i] - gaps[i]:.4g}"
+                yield f"x0: {numbers}: it jumps there in the first step of {self.dt:g} s; {cure}"
+                return
 
     # -- accelerations and the torques that make them ----------------------------------------------------------------
 
@@ -260,7 +290,9 @@ def _checked(robot: Robot, given: Followers | None) -> dict[str, tuple[str, floa
             choice("followers", joint, robot.joint_names, f"{robot.name} has no joint", ModelError)
             numbers = robot.numbers_of(joint)
             if [len(part) for part in numbers] != [1, 1]:
-                raise ModelError(f"followers: expected joints with one number, such as hinges, got {said(joint)}")
+                wheel = ', a continuous joint, whose turns are not counted: type="revolute" counts them'
+                got = said(joint) + (wheel if len(numbers[1]) == 1 else "")
+                raise ModelError(f"followers: expected joints with one number, such as hinges, got {got}")
         factor, offset = (float(as_array(f"followers[{name!r}]", part, ())) for part in (factor, offset))
         found[name] = leader, factor, offset
     return found

@@ -228,6 +228,39 @@ def test_a_robot_is_at_q0_where_its_followers_are_in_place():
     assert robot.q0[robot.numbers_of("tip")[0][0]] == 0.1
 
 
+def test_a_start_out_of_place_is_told_with_what_puts_it_there(caplog):
+    robot = dynamics.load("panda")  # whose usual posture has its fingers 1 mm apart
+    system = MimicDynamics(robot, 0.01)
+    still, moved = np.zeros(9), np.array([0.0] * 8 + [0.3])
+    of = "panda_finger_joint2 {}, panda_finger_joint1 asks for {}: it jumps there in the first step of 0.01 s; {}"
+    for q, v, told in (
+        (robot.q0, still, of.format("is at 0 m", "0.001", "system.following(q) has it there")),
+        (system.following(robot.q0), still, None),
+        (system.following(robot.q0), moved, of.format("moves at 0.3 m/s", "0", "give it its leader's speed times the")),
+    ):
+        problem = ddp.Problem(system, [ControlCost([0.0] * 8, [1.0] * 8)], [], [*q, *v], 1)
+        found = system.doubts(problem)
+        assert [one.startswith(f"x0: {told}") for one in found] == ([True] if told else [])
+        assert bool(told) == (np.abs(system.step(problem.x0, np.zeros(8)) - problem.x0)[15:].max() > 0.04)
+    caplog.clear()
+    ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
+    assert "panda_finger_joint2 moves at 0.3 m/s" in caplog.text
+
+
+def test_limits_and_terms_of_another_robot_are_told_as_of_other_robots():
+    robot = hand()
+    system = MimicDynamics(robot, 0.01)
+    x = np.concatenate([system.following([2.0, 0.0, 0.0]), np.zeros(3)])
+    other = dynamics.load(HAND.format(INERTIAL, '<origin xyz="1 0 0"/>'))
+    strange = FramePosition(other, "b", [0.0, 0.4, 0.0], 1.0)
+    problem = ddp.Problem(system, [ControlCost([0.0], [1.0]), strange], [], x, 1)
+    told = "; ".join(system.doubts(problem))
+    assert "left at 2, its limit is 1 m" in told
+    assert "FramePosition: made for hand, whose joints lie elsewhere than those of hand" in told
+    excesses = system.excesses(problem, system.rollout(x, np.zeros((1, 1))), np.zeros((1, 1)))
+    assert "left leaves its limits of position by 1 m" in excesses
+
+
 @pytest.fixture(scope="module")
 def grasp():
     robot = hand()
@@ -294,6 +327,7 @@ def test_limits_are_those_of_the_controls_that_are_left_or_of_all_joints(rows):
 
 def test_joints_that_cannot_follow_are_named():
     free = dynamics.load(HAND.format(INERTIAL, ""), root="free-flyer")
+    spun = dynamics.load(HAND.format(INERTIAL, "").replace("prismatic", "continuous"))
     plain = dynamics.load("ur5")
     for robot, followers, error, words in (
         (plain, None, ProblemError, "followers: expected some, ur5 has no joint that mimics another"),
@@ -301,6 +335,7 @@ def test_joints_that_cannot_follow_are_named():
         (plain, {"elbow": ("wrist_1_joint", 1.0, 0.0)}, ModelError, "ur5 has no joint 'elbow'.*did you mean"),
         (free, {"left": ("root_joint", 1.0, 0.0)}, ModelError, "expected joints with one number, .* got 'root_joint'"),
         (free, {"left": ("right", 1.0, 0.0), "right": ("left", 1.0, 0.0)}, ModelError, "got a circle of left, right"),
+        (spun, {"left": ("right", 1.0, 0.0)}, ModelError, "'left', a continuous joint, whose turns are not"),
         (free, {"left": ("right", np.nan, 0.0)}, ProblemError, r"followers\['left'\]: expected finite"),
         (free, ["left"], ProblemError, "followers: expected a mapping"),
         (free, {"left": ("right", 1.0)}, ModelError, r"followers\['left'\]: expected \(leader, multiplier, offset"),
