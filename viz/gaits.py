@@ -15,7 +15,7 @@ from dynamics.steps.free_start import inside
 from viz.contacts import Flags, as_forces, as_friction, as_schedule, in_contact, instants
 from viz.plots import label, literal, plain, sheet, write
 from viz.shapes import COLORS, Array, turned_to
-from viz.signals import Told, motion_of
+from viz.signals import Acted, Told, motion_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def plot_schedule(
     (N,). A bar is a stance; beside each row is its duty factor, the share of time for which the foot stands; time
     with no foot on the ground is grey. Bad input raises ProblemError, which names the argument.
     """
-    schedule = motion_of(schedule)
+    schedule = _planned("schedule", schedule, "who stands when")
     if isinstance(schedule, Told):
         system, _, _, path = _contacts(schedule, dt, path)
         schedule, dt = standing(system), system.durations
@@ -88,7 +88,7 @@ def plot_forces(
     ``|tangential| / normal``. What is steeper than the panel shows, or pulls at the ground, runs along its upper edge.
     Bad input raises ProblemError, which names the argument.
     """
-    forces = motion_of(forces)
+    forces = _planned("forces", forces, "which forces act")
     if isinstance(forces, Told):
         system, X, U, path = _contacts(forces, dt, path)
         acting, dt = ground_forces(system, X, U), system.durations
@@ -128,6 +128,15 @@ def plot_forces(
     for axes in (above, below):
         plain(axes)
     return write(figure, target)
+
+
+def _planned(field: str, given: Any, what: str) -> Any:
+    """The solution within what is given, or itself; ProblemError for simulated motions."""
+    found = motion_of(given)
+    if isinstance(found, Acted):
+        kept = f"which keep no record of {what}: expected the solution, of which it is drawn as planned"
+        raise ProblemError(f"{field}: got a motion from simulate or simulate_receding, {kept}")
+    return found
 
 
 def _contacts(solution: Any, dt: Any, path: Any) -> tuple[PhasedDynamics, Array, Any, Any]:
