@@ -102,12 +102,15 @@ def to_csv(table: Mapping[str, Array], path: str | os.PathLike[str]) -> Path:
     return write_table(target, table, zip(*(column.tolist() for column in table.values()), strict=True))
 
 
+def named_motion(system: System, t: Array, X: Array, U: Array) -> dict[str, Any]:
+    """Time, and positions, velocities, what compositions keep and controls of a motion, each by names of its own."""
+    parts = positions(system, X), velocities(system, X), memory(system, X), controls(system, U)
+    return {"time": t} | {what: dict(part) for what, part in zip("qvsu", parts, strict=True) if part or what != "s"}
+
+
 def to_dict(solution: Solution, system: System) -> dict[str, Any]:
     """Trajectory, outcome and history as arrays, numbers and texts by name."""
-    found: dict[str, Any] = {"time": times(system, len(solution.U))}
-    X, U = solution.X, solution.U
-    parts = positions(system, X), velocities(system, X), memory(system, X), controls(system, U)
-    found |= {what: dict(part) for what, part in zip("qvsu", parts, strict=True) if part or what != "s"}
+    found = named_motion(system, times(system, len(solution.U)), solution.X, solution.U)
     outcome = "cost", "gradient", "violation", "converged", "kind", "iterations", "seconds"
     found |= {name: getattr(solution, name) for name in outcome} | {"status": str(solution.status)}
     past = {name.removeprefix(COLUMN): rows for name, rows in solution.arrays().items() if name.startswith(COLUMN)}

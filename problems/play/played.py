@@ -41,6 +41,7 @@ class Play:
     system: of the robot that was played, whose names the numbers have.
     limited: share of the time that the policy had each control at a limit, by name; of functions it is not known.
     problem: of the solution that was played; None where another planner planned.
+    bounds: lower and upper limits of the controls (S, nu) each, that the plans in force had, if others planned.
     """
 
     t: Array = field(repr=False)
@@ -55,6 +56,7 @@ class Play:
     limited: Mapping[str, float] = field(default_factory=dict, repr=False)
     later: float = 0.0
     problem: Problem | None = field(default=None, repr=False)
+    bounds: tuple[Array, Array] | None = field(default=None, repr=False)
 
     @property
     def q(self) -> Columns:
@@ -72,8 +74,15 @@ class Play:
         return columns.controls(self.system, self.U)
 
     @property
+    def tau(self) -> Columns:
+        """Forces and torques (S, nv) of the actuators by the names of joints [N, N m]."""
+        return columns.torques(self.system, self.X, self.U)
+
+    @property
     def limits(self) -> tuple[Array, Array]:
         """Lower and upper limits of the controls, (S, nu) each, as the plan's problem has them; ±inf without one."""
+        if self.bounds is not None:
+            return self.bounds
         if self.problem is None:
             none = np.full(self.U.shape, np.inf)
             return -none, none
@@ -84,6 +93,12 @@ class Play:
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write time, positions, velocities and controls as a table like a solution's, completely or not at all."""
         return columns.to_csv(columns.as_table(self.system, self.t, self.X, self.U), path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Motion, plan, errors and outcome as arrays and numbers by name."""
+        found = columns.named_motion(self.system, self.t, self.X, self.U)
+        outcome = "plan", "error", "attitude", "rms", "fell", "later"
+        return found | {name: getattr(self, name) for name in outcome} | {"limited": dict(self.limited)}
 
     def to_pandas(self) -> Any:
         """The table of `to_csv` as a pandas.DataFrame whose index is the time [s]."""
@@ -99,7 +114,7 @@ class Play:
         return f"; {name} at its limit for {share:.0%} of the time".replace("%", " %") if share > LIMITED else ""
 
     def with_limits(self, clipped: Sequence[NDArray[np.bool_]]) -> "Play":
-        """Copy that knows which controls (nu,) of each that acted were at a limit; itself if none are told of."""
+        """Copy that knows which controls (nu,) of each that was asked for were at a limit; itself if none are told."""
         if not clipped:
             return self
         shares = np.mean(clipped[: len(self.U)], axis=0).tolist()

@@ -1,10 +1,12 @@
 """Receding horizons played in MuJoCo: a plan is asked for at a fixed rate, and acts some time after its measurement."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +23,7 @@ from ddp.errors import (
     said,
     suggesting,
 )
-from ddp.feedback.policy import within_motion
+from ddp.feedback.policy import Policy, within_motion
 from ddp.feedback.succession import Succession
 from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
@@ -35,6 +37,7 @@ from problems.play.simulation import (
     at_limits,
     control_step,
     feet_of,
+    limits_at,
     played,
     pushed,
     system_of,
@@ -85,6 +88,14 @@ class Run:
             if part.start < end:
                 found.append((self.commands[begin], self.velocity[part].mean(axis=0)))
         return found
+
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write the motion as a table, see `Play.to_csv`."""
+        return self.play.to_csv(path)
+
+    def to_pandas(self) -> Any:
+        """The motion as a pandas.DataFrame, see `Play.to_pandas`."""
+        return self.play.to_pandas()
 
     def __str__(self) -> str:
         if self.fell:
@@ -166,25 +177,39 @@ def simulate_receding(
             planner.vary(numbers)
         return wanted(t)
 
-    control = Replanned(planner, period, asked)
+    replanned = Replanned(planner, period, asked)
+    limits: list[tuple[Array, Array]] = []
+    clipped: list[NDArray[np.bool_]] = []
+
+    def control(t: float, x: Array, touching: Touching) -> Array:
+        u = replanned(t, x, touching)
+        limits.append(limits_at(*replanned.acting))
+        clipped.append(at_limits(u, *limits[-1]))
+        return u
+
     with quietly():  # a fall is a result
         world = world_of(system, planner.x0, mu, soft, step)
         setting = Setting(world, system, factor, step, count, kicks, late, spread, rng)
-        play = played(setting, planner.x0, control, control.reference).with_limits(control.clipped)
+        play = played(setting, planner.x0, control, replanned.reference).with_limits(clipped)
+    asked_for = np.maximum(np.arange(len(play.U)) - round(late / step), 0)
+    low, high = (np.array(side)[asked_for] for side in zip(*limits, strict=True))
+    play = replace(play, bounds=(low, high))
     commands = np.array([as_command(wanted(t)) for t in play.t])
     terms = planner.problem.terminal if isinstance(planner, RecedingHorizon) and np.isfinite(play.X[-1]).all() else ()
     misses = tuple(misses_of(terms, play.X[-1]))
-    return Run(play, commands, _velocity(system, play.X), np.array(control.milliseconds[1:]), misses, planner.latency)
+    return Run(play, commands, _velocity(system, play.X), np.array(replanned.milliseconds[1:]), misses, planner.latency)
 
 
 class Replanned:
-    """A controller that asks for plans, each of which acts from when it begins."""
+    """A controller that asks for plans, each of which acts from when it begins.
+
+    milliseconds: how long each plan took.   acting: the policy that was asked last, and for which time of its own [s].
+    """
 
     def __init__(self, planner: Planner, every: float, command: Callable[[float], Sequence[float]]) -> None:
         self._planner, self._every, self._command = planner, every, command
         self._asked, self._policies = -np.inf, Succession()
         self.milliseconds: list[float] = []
-        self.clipped: list[NDArray[np.bool_]] = []
 
     def __call__(self, t: float, x: Array, touching: Touching) -> Array:
         """The control (nu,) at time t [s] in state x (nx,), wherever feet touch."""
@@ -194,9 +219,8 @@ class Replanned:
             self.milliseconds.append(1e3 * (time.perf_counter() - start))
         policy = self._policies.at(t)
         now = policy.inside(t)
-        u = policy(now, x)
-        self.clipped.append(at_limits(policy, now, u))
-        return u
+        self.acting: tuple[Policy, float] = policy, now
+        return policy(now, x)
 
     def reference(self, t: float) -> Array:
         """The state (nx,) of the plan in force."""

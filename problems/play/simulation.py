@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.doubts import tell
 from ddp.errors import (
+    DDPError,
     ProblemError,
     affordable,
     as_array,
@@ -19,6 +20,7 @@ from ddp.errors import (
     choice,
     instance,
     integer,
+    line_of,
     positive,
     said,
     suggesting,
@@ -157,9 +159,15 @@ def simulate(
             if t > now and isinstance(controller, (AdaptivePolicy, ContactPolicy)):  # nothing more is learned
                 acting = controller.learned if isinstance(controller, AdaptivePolicy) else plan
             given = (x.copy(), touching()) if isinstance(acting, ContactPolicy) else (x.copy(),)  # theirs to write on
-            u = acting(now, *given)
+            try:
+                u = acting(now, *given)
+            except DDPError:
+                raise
+            except Exception as reason:
+                what = f"{type(reason).__name__}: {reason}{line_of(reason)}"
+                raise ProblemError(f"policy: raised {what} at t = {t:.6g} s") from reason
             if isinstance(limits, Policy):
-                clipped.append(at_limits(limits, now, u))
+                clipped.append(at_limits(u, *limits_at(limits, now)))
             return as_array("policy", u, (system.nu,)).copy()
 
         play = played(setting, solution.X[0], control, plan.reference, plan.U_before[0])
@@ -178,9 +186,14 @@ def _check_arguments(policy: Controller) -> None:
         raise ProblemError(f"policy: expected a function of t and x, got one of {known}") from None
 
 
-def at_limits(policy: Policy, t: float, u: Array) -> NDArray[np.bool_]:
-    """Whether a policy has each control (nu,) at a limit at time t [s]."""
-    low, high = (limit[policy.part(t)[0]] for limit in (policy.lower, policy.upper))
+def limits_at(policy: Policy, t: float) -> tuple[Array, Array]:
+    """Lower and upper limits (nu,) that a policy has at time t [s]."""
+    part = policy.part(t)[0]
+    return policy.lower[part], policy.upper[part]
+
+
+def at_limits(u: Array, low: Array, high: Array) -> NDArray[np.bool_]:
+    """Whether each of the controls (nu,) is at a limit."""
     return ((u <= low) | (u >= high)) & (low < high)
 
 

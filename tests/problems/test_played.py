@@ -1,6 +1,7 @@
 """Simulated motions hand on their numbers as solutions do: by name, as tables, and drawn beside the plan."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,6 +40,13 @@ def test_a_simulated_motion_has_its_numbers_by_name_and_as_a_table(reach, run, t
     assert np.array_equal([[float(number) for number in row[:13]] for row in rows], np.column_stack([run.t, run.X]))
     assert np.array_equal([[float(number) for number in row[13:]] for row in rows[:-1]], run.U)
     assert rows[-1][13:] == [""] * 6
+    assert np.array_equal(run.tau["elbow_joint"], run.U[:, 2])
+    told = run.to_dict()
+    assert told["rms"] == run.rms
+    assert told["fell"] is False
+    assert all(np.array_equal(told[name], getattr(run, name)) for name in ("plan", "error"))
+    for what, part in {"time": run.t, "q": run.q, "v": run.v, "u": run.u}.items():
+        assert np.array_equal(np.array([*told[what].values()]).T if what != "time" else told[what], np.asarray(part))
     frame = run.to_pandas()
     assert np.array_equal(frame.index, run.t)
     assert np.array_equal(frame["rate of elbow_joint"], run.X[:, 8])
@@ -67,10 +75,40 @@ def test_a_simulated_motion_is_drawn_beside_its_plan(reach, run, tmp_path):
     assert np.array_equal(applied.high, run.limits[1])
 
 
+@pytest.mark.parametrize(("draw", "words"), [
+    (viz.plot_forces, "forces: got a motion from simulate or .*, which keep no record of which forces act"),
+    (viz.plot_schedule, "schedule: got a motion from simulate or .*, which keep no record of who stands when"),
+])  # fmt: skip
+def test_contacts_of_a_simulated_motion_are_not_known(run, tmp_path, draw, words):
+    with pytest.raises(ProblemError, match=words):
+        draw(run, tmp_path / "run.svg")
+
+
 def test_a_receding_horizon_is_drawn_by_its_own_numbers(tmp_path):
     problem = arm.reach("ur5", horizon=10)
     ran = simulate_receding(ddp.RecedingHorizon(problem), duration=0.05, rate=200.0)
     viz.plot_solution(ran, tmp_path / "run.svg")
     assert "<!-- elbow_joint -->" in (tmp_path / "run.svg").read_text()
     assert np.isinf(ran.play.limits[1]).all()
-    assert len(ran.play.to_pandas()) == len(ran.play.t)
+    assert len(ran.to_pandas()) == len(ran.play.t)
+    assert ran.to_csv(tmp_path / "run.csv").read_text() == ran.play.to_csv(tmp_path / "play.csv").read_text()
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02])
+def test_limits_under_a_receding_horizon_are_those_of_the_plan_that_each_control_was_asked_of(delay):
+    problem = arm.reach("ur5", horizon=10)
+    most = np.array([150.0, 150.0, 150.0, 28.0, 28.0, 28.0])
+    limited = replace(problem, control_limits=(-most, most))
+
+    def vary(t):
+        return {"control_limits": np.stack([-most, most]) * (1.0 if t < 0.03 else 0.9)}
+
+    with ddp.RecedingHorizon(limited) as planner:
+        ran = simulate_receding(planner, duration=0.06, every=0.01, rate=200.0, vary=vary, delay=delay)
+    low, high = ran.play.limits
+    assert low.shape == high.shape == ran.play.U.shape
+    assert np.array_equal(low, -high)
+    later = ran.play.t[:-1] > 0.03 + delay - 1e-9
+    assert np.array_equal(high, np.where(later[:, None], 0.9 * most, most))
+    drawn = signals_of(ran)["control"]
+    assert np.array_equal(drawn.high, high)

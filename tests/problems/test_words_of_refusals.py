@@ -53,6 +53,10 @@ def test_policies_of_other_arguments_and_pushes_of_other_lengths_are_told_what_t
     solution = ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
     with pytest.raises(ProblemError, match=r"policy: expected a function of t and x, got one of \(x\)"):
         simulate(solution, policy=lambda x: x[:6])
+    with pytest.raises(ProblemError, match=r"^policy: raised ValueError: The truth value .* at t = 0 s$"):
+        simulate(solution, policy=max)
+    with pytest.raises(ProblemError, match=r"^policy: raised KeyError: 'gain'.* at t = 0 s$"):
+        simulate(solution, policy=lambda t, x: {}["gain"])
     assert simulate(solution, policy=lambda t, x, gain=1.0: gain * x[:6]).t[-1] > 0.0
     with pytest.raises(ProblemError, match=r"push: .* to the left, or forward and to the left, or upwards as well"):
         simulate(solution, push=[1.0, 0.0, 0.0, 0.0])
