@@ -102,6 +102,8 @@ def solve(
     in_phases = isinstance(problem.dynamics, dynamics.PhasedDynamics)
     if free is not None and save and not (in_phases or "dt" in parameters(entry)):
         raise ProblemError(f"--save: expected without --durations, {name} has no dt that a file could keep")
+    if free is not None and save and not in_phases:
+        playing.check_kept(entry, problem, chosen)
     seen = playing.Seen(entry, problem, free is None, iterations, live, not no_browser)
     with progress(f"{name}, {shell.TITLES[solver]}") as callback:
         if free is None:
@@ -117,8 +119,6 @@ def solve(
     details = [f"\n{solution.explain().details}"] if explain and not as_json else []
     tell(as_json, data, f"{name}, {shell.TITLES[solver]}: {outcome} {taken(outcome)}", *details)
     if save:
-        if timed is not None and not in_phases:
-            playing.check_kept(entry, solution, chosen)
         playing.save(save, solution, name, chosen)
     if plot:
         viz.plot_convergence({shell.TITLES[solver]: outcome}, plot, title=entry.description)

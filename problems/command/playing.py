@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,18 +16,22 @@ from numpy.typing import ArrayLike
 import viz
 from ddp import archive
 from ddp.errors import ProblemError
+from ddp.places import replaced
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.columns import SAME
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Record
-from dynamics import Motion, PhasedDynamics, load
+from dynamics import ContinuousDynamics, Motion, PhasedDynamics, load
 from dynamics.phases.reaction import ground, standing
 from dynamics.rods.hybrid_robot import HybridRobot
 from dynamics.steps.free_start import inside
 from problems.command.output import progress, wrote
 from problems.command.parameters import build
+from problems.durations import in_a_phase
 from problems.play.played import Play, PlayedSystem
 from problems.registry import Entry
+from problems.sensitivity import with_durations
 from problems.soft.systems import SoftSystem
 
 
@@ -200,13 +205,31 @@ def save(path: str, solution: Solution, name: str, chosen: dict[str, Any]) -> No
     archive.write(path, solution.arrays() | {"signature": np.array(signed(name, chosen))})
 
 
-def check_kept(entry: Entry, solution: Solution, chosen: dict[str, Any]) -> None:
-    """Raise ProblemError where a file's name and parameters would be read as another problem than what was solved."""
-    try:
-        solution.attached(build(entry, chosen))
-    except ProblemError as reason:
-        kept = f"{entry.name} in steps of {chosen['dt']:g} s is another problem than that of free time"
-        raise ProblemError(f"--save: expected without --durations: {kept} ({reason})") from None
+def check_kept(entry: Entry, problem: Problem, chosen: dict[str, Any]) -> None:
+    """Raise ProblemError where a file's name and parameters would be read as another problem than that of free time.
+
+    That is so where --dt decides more than how long steps last, which costs and steps at states near x0 show.
+    """
+    dt = 1.25 * problem.dynamics.dt
+    read, solved, rng = build(entry, chosen | {"dt": dt}), _in_steps(problem, dt), np.random.default_rng(0)
+    d, N = problem.dynamics, problem.horizon
+    U = 0.1 * rng.normal(size=(N, d.nu))
+    X = d.integrate(np.tile(problem.x0, (N + 1, 1)), 0.1 * rng.normal(size=(N + 1, d.n)))
+
+    def numbers(one: Problem) -> Array:
+        return np.concatenate([one.x0, one.values(X, U), np.ravel(one.dynamics.step(X[:-1], U)), [one.violation(X, U)]])
+
+    alike = read.horizon == N and np.allclose(numbers(read), numbers(solved), rtol=SAME, atol=SAME, equal_nan=True)
+    if not alike:
+        kept = f"{entry.name} with another --dt is another problem than that of free time, beside how long steps last"
+        raise ProblemError(f"--save: expected without --durations: {kept}")
+
+
+def _in_steps(problem: Problem, dt: float) -> Problem:
+    """The problem of a motion without phases in steps of another duration [s], as solutions in free time have it."""
+    if isinstance(problem.dynamics, ContinuousDynamics):
+        return replaced(problem, lambda thing: thing, replace(problem.dynamics, dt=dt))
+    return with_durations(in_a_phase(problem), [problem.horizon * dt])
 
 
 def signed(name: str, chosen: dict[str, Any]) -> list[str]:
