@@ -243,6 +243,8 @@ def test_rows_with_semicolons_are_a_matrix():
         (["solve", SMALL, "--horizon", "3;4"], ["--horizon", "one number", "'3;4'"]),
         (["solve", "quadruped/trot", "--weights-torq", "1"], ["--weights-torq", "'--weights-torque'"]),
         (["solve", SMALL, "--horizen", "80"], ["--horizen", "did you mean '--horizon'"]),
+        (["play", SMALL, "--durations", "free"], ["--durations: pendulum", "it is an option of `mayne solve`"]),
+        (["solve", SMALL, "--push", "1"], ["--push", "it is an option of `mayne mpc`, `mayne play`, `mayne replan`"]),
         (["solve", SMALL, "--tolerence", "1"], ["--tolerence", "'--tolerance'"]),
         (["check", "arm/reach", "--knots", "3"], ["did you mean '--plot' or '--robot' or '--dt'"]),
         (["solve", SMALL, "--horizon", "many"], ["--horizon", "whole number of steps of --dt seconds", "'many'"]),

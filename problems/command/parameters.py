@@ -51,10 +51,13 @@ def _given(entry: Entry) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in inspect.signature(entry.build).parameters.items()}
 
 
-def parse(entry: Entry, arguments: Sequence[str], others: Sequence[str] = ()) -> dict[str, Any]:
+def parse(
+    entry: Entry, arguments: Sequence[str], others: Sequence[str] = (),
+    elsewhere: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The parameters that ``--name value`` or ``--name=value`` mean; ``1,2`` is a vector, ``1,2;3,4`` a matrix.
 
-    others: what else could have been meant by a misspelt option.
+    others: what else could have been meant by a misspelt option.   elsewhere: names of commands, by option.
 
     Raises ProblemError, naming the option, for a parameter that the problem lacks and for a value of another kind.
     """
@@ -70,7 +73,9 @@ def parse(entry: Entry, arguments: Sequence[str], others: Sequence[str] = ()) ->
         name = option[2:].replace("-", "_")
         if name not in known:
             options = [f"--{other.replace('_', '-')}" for other in known] + list(others)
-            raise ProblemError(f"{option}: {entry.name} has no such parameter; {nearest(option, options)}")
+            has = ", ".join(f"`mayne {command}`" for command in (elsewhere or {}).get(option, ()))
+            hint = f"it is an option of {has}" if has else nearest(option, options)
+            raise ProblemError(f"{option}: {entry.name} has no such parameter; {hint}")
         if not equals:
             if not waiting:
                 raise ProblemError(f"{option}: expected a value after it")

@@ -141,13 +141,22 @@ def named(
     _refuse_file(name)
     entry = find(name)
     others = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
-    chosen = (saved or {}) | parse(entry, options, others)
+    chosen = (saved or {}) | parse(entry, options, others, _commands_by_option())
     if robot is not None:
         if "robot" not in parameters(entry):
             raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
         chosen["robot"] = robot
     with progress(f"{name}, preparing"):
         return entry, build(entry, chosen), chosen
+
+
+def _commands_by_option() -> dict[str, list[str]]:
+    """Names of the commands that have each option."""
+    found: dict[str, list[str]] = {}
+    for name, command in getattr(click.get_current_context().find_root().command, "commands", {}).items():
+        for option in dict.fromkeys(option for parameter in command.params for option in parameter.opts):
+            found.setdefault(option, []).append(name)
+    return found
 
 
 def _refuse_file(name: str) -> None:

@@ -68,7 +68,8 @@ def play(
 ) -> None:  # fmt: skip
     """Play the policy of problem NAME, or of FILE of `mayne solve --save`, in MuJoCo, beside a joint PD.
 
-    A FILE of `Solution.save` in Python needs --problem, or --robot and --dt.
+    A FILE of `Solution.save` in Python needs --problem, or --robot and --dt. A motion whose time is free is one of
+    `mayne solve NAME --durations free --save FILE`.
     """
     kick = None if push is None else some_numbers("--push", push)
     heights = 0.0 if uneven is None else some_numbers("--uneven", uneven)
