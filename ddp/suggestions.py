@@ -94,9 +94,9 @@ def _classes(call: Any) -> Iterator[tuple[str, Any]]:
     """Names of a function's arguments that are of data classes, and these."""
     try:
         hints = typing.get_type_hints(call)
-    except (NameError, TypeError):  # of names that are imported for type checkers alone
+    except Exception:  # of names that are imported for type checkers alone, and whatever else users annotate with
         hints = {}
     for argument, hint in hints.items():
-        kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        kinds = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
         if argument != "return":
             yield from ((argument, kind) for kind in kinds if isinstance(kind, type) and dataclasses.is_dataclass(kind))

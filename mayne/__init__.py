@@ -24,6 +24,25 @@ _HERE = Path(__file__).parent
 
 runpy.run_path(str(_HERE.parent / "ddp" / "packages.py"))  # as a file: importing ddp takes a second
 
+_MEANT = {
+    "load": ("load_robot", "load_urdf", "load_mjcf", "load_model", "urdf", "robotwrapper", "from_urdf", "read_urdf"),
+    "solve": ("optimize", "optimise", "minimize", "minimise", "run", "plan", "trajopt"),
+    "solve_many": ("solve_batch", "batch_solve", "solve_all", "solve_parallel", "solve_multiple"),
+    "solve_best": ("solve_global", "multistart", "multi_start"),
+    "durations": ("free_time", "minimum_time", "time_optimal"),
+    "RecedingHorizon": ("mpc", "nmpc"),
+    "inverse_dynamics": ("rnea",),
+    "forward_dynamics": ("aba",),
+    "mass_matrix": ("crba", "inertia_matrix"),
+    "frame_placement": ("forward_kinematics", "fk", "frame_pose"),
+    "center_of_mass": ("com", "centre_of_mass"),
+    "kalman": ("kalmanfilter",),
+    "plot_solution": ("plot", "plot_trajectory"),
+    "save_html": ("visualize", "visualise", "render", "view", "show", "display"),
+    "simulate": ("simulation",),
+}
+"""Names of mayne, and words for them in other programs, in small letters."""
+
 
 @cache
 def _origins() -> dict[str, str]:
@@ -53,7 +72,11 @@ def __getattr__(name: str) -> object:
         return str(import_module("importlib.metadata").version("mayne"))
     origin = None if name.startswith("_") else _origins().get(name)
     if origin is None:
-        raise AttributeError(f"module 'mayne' has no attribute {name!r}{_elsewhere(name)}")
+        hint = _elsewhere(name)
+        if own := not hint and next((own for own, words in _MEANT.items() if name.lower() in words), ""):
+            text = f"module 'mayne' has no attribute {name!r}; mayne.{own} is what is often called so"
+            raise AttributeError(text, name=name, obj=None)  # of the module, Python would suggest another name
+        raise AttributeError(f"module 'mayne' has no attribute {name!r}{hint}")
     found = _imported(f"mayne.{name}") if origin == "mayne" else getattr(_imported(origin), name)
     _draw_in_notebooks()
     globals()[name] = found

@@ -23,6 +23,7 @@ import dynamics
 import mayne
 import problems
 import viz
+from ddp.errors import suggesting
 from mayne.__main__ import overview
 from problems import cli, gaits
 from problems.durations import solve_durations
@@ -173,6 +174,29 @@ def test_a_name_that_is_elsewhere_is_found():
     assert "ACCURACY" not in dir(mayne.strides)
 
 
+@pytest.mark.parametrize(("given", "own"), [("solve_batch", "solve_many"), ("rnea", "inverse_dynamics"), ("MPC", "R")])
+def test_a_name_of_other_programs_is_told_as_what_mayne_calls_it(capsys, given, own):
+    with pytest.raises(AttributeError, match=rf"'{given}'; mayne\.{own}\w* is what is often called so") as raised:
+        getattr(mayne, given)
+    sys.__excepthook__(AttributeError, raised.value, None)
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["rollout", "ekf"])
+def test_names_of_what_mayne_has_not_lead_nowhere_else(given):
+    """A rollout follows from controls alone, without MuJoCo; an extended filter linearises where it thinks it is."""
+    with pytest.raises(AttributeError, match=f"'{given}'$"):
+        getattr(mayne, given)
+
+
+def test_words_of_other_programs_are_none_of_mayne_and_lead_to_names_of_it():
+    words = [word for others in mayne._MEANT.values() for word in others]
+    assert len(words) == len(set(words))
+    assert not set(words) & set(mayne.__all__)
+    assert not [word for word in words if mayne._elsewhere(word)]
+    assert set(mayne._MEANT) <= set(mayne.__all__)
+
+
 def test_a_module_imported_by_its_own_name_lists_its_own_names_alone(monkeypatch):
     monkeypatch.setattr(mayne, "strides", mayne.strides)
     monkeypatch.delitem(sys.modules, "mayne.strides")
@@ -240,6 +264,20 @@ def test_a_misspelt_keyword_is_told_its_nearest(call, given, meant):
 def test_an_option_of_an_arguments_class_is_told_where_it_belongs(call, given, where):
     with pytest.raises(TypeError, match=rf"unexpected keyword argument '{given}'.*; expected {re.escape(where)}$"):
         call(None, **{given: 1.0})
+
+
+@pytest.mark.parametrize("annotation", ["mayne.DDP | None", "typing.Optional[mayne.DDP]", "'mayne.DDP'"])
+@pytest.mark.parametrize(("other", "told"), [("int", "expected solver=DDP(hessian=...)"), ("1 / 0", "known are"),
+                                             ("mayne.no_such_name", "known are"), ("Nowhere", "known are")])
+def test_annotations_of_any_kind_leave_errors_of_keywords_as_they_are(annotation, other, told):
+    """An annotation is whatever a user writes: what cannot be read says nothing of other classes."""
+
+    def call(solver=None, more=None):
+        """A function whose annotations are texts, as under ``from __future__ import annotations``."""
+
+    call.__annotations__ = {"solver": annotation, "more": other}
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument 'hessian'; {re.escape(told)}"):
+        suggesting(call)(hessian="exact")
 
 
 @dataclasses.dataclass(frozen=True)
