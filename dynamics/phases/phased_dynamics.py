@@ -33,6 +33,9 @@ from dynamics.steps.routines import routines_of
 from dynamics.steps.schemes import TOUCHING
 from dynamics.steps.stepped_robot import SteppedRobot
 
+FAR = 0.05
+"""Distance of a contact from where it is held [m, rad] from which errors say how it is brought there."""
+
 
 @suggesting
 class PhasedDynamics(SteppedRobot):
@@ -245,7 +248,9 @@ class PhasedDynamics(SteppedRobot):
             q, held = x[: self.robot.nq], self.phase_of(knot).contacts
             away, foot = max((contact.distance(self.robot, q), contact.frame) for contact in held)
             frames, (count, rank) = ", ".join(contact.frame for contact in held), directions_of(self.robot, held, q)
-            why = "they contradict each other, or are out of reach"
+            why = "they contradict each other, or are out of reach of a step"
+            if len(held) == 1:
+                why = "it is out of reach of a step"
             if rank < count:
                 why = (
                     f"of {count} directions that are held, it moves {rank} independently; legs of two joints, for "
@@ -253,6 +258,8 @@ class PhasedDynamics(SteppedRobot):
                     "phase and gains=(kp, kd) of its contacts"
                 )
             why += f" (the furthest from there now is {foot}, {1e3 * away:.3g} mm)"
+            if away > FAR:
+                why += ": start closer, or bring contacts there by gains=(kp, kd), with held=False of the phase"
             return ModelError(f"{self.robot.name}: no step from x = {numbers(x)} ends with {frames} in place: {why}")
         return self._undefined_motion(x)
 

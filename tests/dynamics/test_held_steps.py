@@ -21,7 +21,7 @@ from oracles import (
 from step_oracles import assert_first_order, assert_memory_does_not_matter, assert_second_order
 
 import dynamics
-from ddp.errors import ProblemError
+from ddp.errors import ModelError, ProblemError
 from ddp.systems.system import Expansion
 from dynamics import Contact, Phase, PhasedDynamics
 
@@ -112,6 +112,18 @@ def test_a_step_from_where_a_contact_cannot_be_reached_diverges():
     fixed = PhasedDynamics(robot, 0.01, Phase([far, Contact("RF_FOOT", target=[-50.0, 0.0, 0.0])], 1, held=True))
     x = np.concatenate([robot.q0, np.zeros(robot.nv)])
     assert np.isnan(fixed.step(x, np.zeros(fixed.nu))).all()
+
+
+def test_a_start_too_far_from_what_is_held_for_a_step_is_told_what_brings_it_there():
+    robot = dynamics.load("ur5")
+    system = PhasedDynamics(robot, 0.02, Phase(held(robot, robot.q0, ["tool0"]), 1, held=True))
+    turned, u = np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]), np.zeros(6)
+    x0 = np.concatenate([robot.q0, np.zeros(6)])
+    assert np.isfinite(system.step(x0 + 1e-3 * turned, u)).all()
+    assert np.isnan(system.step(x0 + 2.0 * turned, u)).all()
+    said = r"it is out of reach of a step \(the furthest from there now is tool0, 1\.\S+ mm\): start closer, or bring"
+    with pytest.raises(ModelError, match=said):
+        system.linearize(x0 + 2.0 * turned, u)
 
 
 def spider(rng, points):
