@@ -83,9 +83,12 @@ class Minimised(NamedTuple):
 
 
 def minimise(descent: "Descent") -> Minimised:
-    """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there."""
+    """Minimise from the descent's iterate, which is left where this ends, controls at their limits exactly there.
+
+    Where no iterations are left it stays as it is: the point, off all bounds, is not where anything has led.
+    """
     iterate, solver = descent.iterate, descent.solver
-    (scale, units), history = measures_of(iterate), descent.history
+    (scale, units), history, done = measures_of(iterate), descent.history, len(descent.history)
     _check_rows(iterate)
     resumes = descent.journal is not None and descent.journal.has_state("full space")
     warm = None if resumes else _warm(iterate, scale, units)
@@ -119,8 +122,12 @@ def minimise(descent: "Descent") -> Minimised:
     elif not is_early(end.ending, history) and interior.is_unbounded(0):
         end = End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
     else:
-        fault = iterate.fault() or point.problem.rows.fault(point.X, point.U)
-        end = End(end.ending, _verdict(point, end)) if fault is None else End(Ending.NOT_FINITE, fault)
+        stays = len(history) == done and end.ending is Ending.ITERATIONS
+        X, U = (iterate.X, iterate.U) if stays else (point.X, point.U)
+        fault = iterate.fault() or point.problem.rows.fault(X, U)
+        end = End(end.ending, _verdict(point.problem, X, U, end)) if fault is None else End(Ending.NOT_FINITE, fault)
+        if stays:
+            return Minimised(end, sweep, exact, point.multipliers)
     return _left(iterate, point, end, sweep, exact)
 
 
@@ -297,9 +304,9 @@ def _check_rows(iterate: Iterate) -> None:
             raise UndefinedCostError(f"{entry.name}: its value is {value} at knot {entry.start + row}")
 
 
-def _verdict(point: Point, end: End) -> str:
+def _verdict(problem: Problem, X: Array, U: Array, end: End) -> str:
     """Why a solve has not converged, and which constraint is missed most."""
-    found = zip(point.problem.residuals(point.X, point.U), point.problem.placed, strict=True)
+    found = zip(problem.residuals(X, U), problem.placed, strict=True)
     hard = [residual for residual, entry in found if entry.cap is None]
     worst = max(hard, key=lambda residual: residual.worst, default=None)
     if worst is None or worst.worst <= TOLERANCE:

@@ -13,6 +13,7 @@ import problems
 from ddp.interior import handover
 from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics, load
 from problems import arm, cartpole, pendulum, quadruped
+from problems.constraints import VelocityLimits
 from problems.costs import ControlCost, StateCost
 
 
@@ -101,6 +102,18 @@ def test_states_follow_from_controls_where_the_limit_ends_full_space_steps():
     assert solution.gap() == solution.history[-1].gap == 0.0
     assert solution.cost == solution.history[-1].cost == min(r.cost for r in solution.history if not r.full_space)
     assert solution.status.ending is ddp.Ending.ITERATIONS
+
+
+@pytest.mark.parametrize("limit", [1, 3, 5])
+def test_a_solve_that_ends_before_full_space_steps_leaves_the_motion_that_rollouts_led_to(limit):
+    plain = arm.reach("ur5")
+    slow = VelocityLimits(plain.dynamics.robot, np.ones(6))
+    problem = replace(plain, control_limits=(-60.0, 60.0), constraints=[slow])
+    solution = ddp.solve(problem, ddp.DDP(max_iterations=limit), throw=False)
+    assert not any(record.full_space for record in solution.history)
+    assert solution.gap() == 0.0
+    assert solution.cost == pytest.approx(solution.history[-1].cost, rel=1e-12)
+    assert "states do not follow" not in solution.status
 
 
 class Mine(ddp.Backtracking):
