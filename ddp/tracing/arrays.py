@@ -249,18 +249,24 @@ def _making(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def make(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(value, Node) for value in args[1:]):  # np.full
-            return made(np.broadcast_to(_as_objects(args[1]), args[0]), *args[2:], **kwargs)
+        if any(isinstance(value, Node) for value in (*args[1:], kwargs.get("fill_value"))):  # np.full
+            shape, fill, dtype = _of_full(*args, **kwargs)
+            return made(np.broadcast_to(_as_objects(fill), shape), dtype)
         return made(function(*args, **kwargs))
 
     return make
 
 
-def _like(value: float) -> Callable[..., Any]:
-    def make(like: Any, fill: Any = value, dtype: Any = None, **unused: Any) -> Any:
-        return made(np.broadcast_to(_as_objects(fill), np.shape(like)), dtype)
+def _of_full(shape: Any, fill_value: Any, dtype: Any = None, *unused: Any, **more: Any) -> tuple[Any, Any, Any]:
+    return shape, fill_value, dtype
 
-    return make
+
+def _filled(a: Any, fill_value: Any, dtype: Any = None, *unused: Any, shape: Any = None, **more: Any) -> Any:
+    return made(np.broadcast_to(_as_objects(fill_value), np.shape(a) if shape is None else shape), dtype)
+
+
+def _like(value: float) -> Callable[..., Any]:
+    return lambda a, *args, **named: _filled(a, value, *args, **named)
 
 
 def _where(condition: Any, *choices: Any) -> Any:
@@ -355,7 +361,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.sinc: _sinc,
     np.linalg.norm: dense.norm, np.linalg.solve: dense.solve, np.linalg.inv: dense.inverse,
     np.linalg.det: dense.determinant,
-    np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.empty_like: _like(0.0), np.full_like: _like(math.nan),
+    np.zeros_like: _like(0.0), np.ones_like: _like(1.0), np.empty_like: _like(0.0), np.full_like: _filled,
     np.real: lambda a: a, np.isrealobj: lambda a: True, np.iscomplexobj: lambda a: False, np.copy: made,
     np.searchsorted: _searchsorted, np.digitize: _digitize, np.isclose: _isclose,
 }  # fmt: skip

@@ -178,6 +178,11 @@ def filled(x, u):
     return np.full(3, u[0]) * np.ones(3) + np.eye(3) @ x + np.zeros_like(x) + np.concatenate([x[:2], u[:1]]) * x[0]
 
 
+def filled_by_name(x, u):
+    y = np.full(shape=3, fill_value=u[0]) + np.full(3, fill_value=u[1]) * np.full_like(x, fill_value=x[0])
+    return y * np.ones_like(u, shape=3) + np.full_like(u, x[1], shape=(3,)) * x + np.zeros_like(x, float)
+
+
 def shaped(x, u):
     M = np.stack([x, x**2, np.sin(x)])
     return np.einsum("ij,j->i", M, x) + M.reshape(9)[::4] + np.roll(x, 1) * u[0] + np.cumsum(x) + M.T.mean(axis=0)
@@ -372,7 +377,7 @@ ALL = {
         norms, obstacles, solved, pivoted, determinants, extremes_with_another, matrices, in_place, rows, filled,
         shaped, polynomial, table, ordered, of_numba, imported, tuples, raising, mathematics, rigid_body, attitude,
         steps_inside, friction, tyre, masked_entries, pieces, generated, kinds, smooth_and_not, switched, matched,
-        statistics, einstein, guarded, counted, counted_as_floats, assembled, of_modules,
+        statistics, einstein, guarded, counted, counted_as_floats, assembled, of_modules, filled_by_name,
     )
 } | {
     "closure": closure(), "method": Model().step, "object": Called(), "partial": functools.partial(scaled, 0.3),
