@@ -280,13 +280,12 @@ class ByKnot(ABC):
         return self.space is None or self.space.is_flat
 
     def _about(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
-        """A function of z whose derivatives at a point are those of a knot, and that point."""
-        if self.space is None or self.space.is_flat:
-            return lambda z: self._called(z[: self.nx], z[self.nx :]), np.concatenate([x, u])
-        return self._deviating(x, u)
+        """A function of z whose derivatives at a point are those of a knot, and that point.
 
-    def _deviating(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
-        """``f(x ⊕ dx, u + du) ⊖ f(x, u)`` as a function of z = (dx, du), and zero."""
+        In a flat space it is f of z = (x, u) itself, else ``f(x ⊕ dx, u + du) ⊖ f(x, u)`` of z = (dx, du), at zero.
+        """
+        if self._is_flat:
+            return lambda z: self._called(z[: self.nx], z[self.nx :]), np.concatenate([x, u])
         n, after = self.n, self._called(x, u)
 
         def deviation(z: Any) -> Any:

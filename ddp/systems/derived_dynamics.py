@@ -89,9 +89,6 @@ class DerivedDynamics(ByKnot):
     def _called(self, x: Any, u: Any) -> Any:
         return checked_state("step", self.own.step, x, u, self.nx)
 
-    def _about(self, x: Array, u: Array) -> tuple[Callable[[Any], Any], Array]:
-        return super()._about(x, u) if self._manifold is None else self._deviating(x, u)
-
     @property
     def _is_flat(self) -> bool:
         return self._manifold is None
