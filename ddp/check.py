@@ -1,6 +1,5 @@
 """Check of every derivative that the solver uses against differences of the functions themselves."""
 
-import ctypes
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -150,7 +149,7 @@ def _dynamics_checks(problem: Problem, out: Derivatives, knot: int, x: Array, u:
 
     size = float(np.abs(nominal).max())
     given = np.empty((d.n + d.nu, d.n + d.nu))
-    _contract(problem, out.record[knot], weight, given)
+    d.contraction().call(out.record[knot], weight, given)  # as the backward sweep does
     first = Differences(problem, change, x, u, 1.0 + size)
     total = 1.0 + size * float(np.abs(weight).sum())
     second = Differences(problem, lambda Xs, Us: change(Xs, Us) @ weight, x, u, total)
@@ -191,10 +190,3 @@ def _constraint_checks(
         first.check_first(f"{name} Jacobian", knot, jacobian[:, used], used),
         second.check_second(f"{name} Hessian", knot, curvature[used, used]),
     ]
-
-
-def _contract(problem: Problem, record: Array, weight: Array, out: Array) -> None:
-    """Call the compiled second order as the backward sweep does."""
-    contraction = problem.dynamics.contraction()
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(contraction.address)
-    function(contraction.context, record.ctypes.data, weight.ctypes.data, out.ctypes.data)

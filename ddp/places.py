@@ -21,7 +21,7 @@ from ddp.constraints.bounds import as_limits
 from ddp.constraints.constraint import Soft
 from ddp.constraints.placement import Placed, begun
 from ddp.constraints.traced import TracedConstraint
-from ddp.costs.batch import ability, check_length
+from ddp.costs.batch import ability, check_length, inside, levels
 from ddp.costs.compiled import CompiledTerm
 from ddp.costs.objective import Objective
 from ddp.costs.terms import Cost
@@ -62,12 +62,12 @@ class Place(NamedTuple):
 
     def owner(self, problem: Problem) -> Any:
         """The thing itself, or the term or constraint in it that it lifts, whose field it is."""
-        return next(one for one in _levels(self.thing(problem)) if self.field in _fields(one))
+        return next(one for one in levels(self.thing(problem)) if self.field in _fields(one))
 
 
 def places_of(problem: Problem) -> dict[str, Place]:
     """All places in terms and constraints, by their names."""
-    things = ((where, one) for where in things_of(problem) for one in _levels(where.thing(problem)))
+    things = ((where, one) for where in things_of(problem) for one in levels(where.thing(problem)))
     places = (where._replace(field=field) for where, one in things for field in _fields(one))
     return {str(place): place for place in places}
 
@@ -208,13 +208,6 @@ def things_of(problem: Problem, kinds: Sequence[str] = (*TERMS, *CONSTRAINTS)) -
             where = listed if key is None else f"{listed}[{key}]"
             for i in range(len(group)):
                 yield Place(f"{where}[{i}]", listed, key, i)
-
-
-def _levels(thing: Any) -> Iterator[Any]:
-    """A term or a constraint, and those in it that it lifts."""
-    yield thing
-    while name := ability(thing, "lifts"):
-        yield (thing := getattr(thing, name))
 
 
 def _fields(thing: Any) -> list[str]:
@@ -358,7 +351,7 @@ def _moved(problem: Problem, changed: dict[Place, Any]) -> tuple[Placed, ...] | 
 
 def _has_moved(before: Any, after: Any) -> bool:
     """Whether a constraint is a copy of another with its bounds, of a class whose structure stays."""
-    (*_, before), (*_, after) = _levels(before), _levels(after)
+    before, after = inside(before), inside(after)
     bounds = ((getattr(after, side, 0.0), getattr(before, side, 0.0)) for side in ("lower", "upper"))
     return bool(ability(before, "movable")) and all(one is its or np.array_equal(one, its) for one, its in bounds)
 

@@ -86,11 +86,17 @@ def check_tangents(name: str, term: Any, n: int) -> None:
         )
 
 
+def levels(term: Any) -> Iterator[Any]:
+    """A term or a constraint, and those in it that it lifts."""
+    yield term
+    while name := ability(term, "lifts"):
+        yield (term := getattr(term, name))
+
+
 def inside(term: Any) -> Any:
     """The term or constraint that one lifts, or that one itself."""
-    while name := ability(term, "lifts"):
-        term = getattr(term, name)
-    return term
+    *_, innermost = levels(term)
+    return innermost
 
 
 def ability(term: Any, name: str) -> Any:

@@ -1,6 +1,5 @@
 """Structure of a dynamical system that sweeps make use of, found out once."""
 
-import ctypes
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,8 +73,7 @@ def blocks_of(closing: Contraction, n: int) -> NDArray[np.int64]:
     if closing.address == 0:
         return np.zeros((0, 2), dtype=np.int64)
     gap, out = np.linspace(0.1, 0.2, n), np.empty((2, n, n))
-    close = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(closing.address)
-    close(closing.context, gap.ctypes.data, gap.ctypes.data, out.ctypes.data)
+    closing.call(gap, gap, out)
     bent = (out[0] != np.eye(n)) | (out[1] != 0.0)
     edges = np.flatnonzero(np.diff(bent.any(axis=0) | bent.any(axis=1), prepend=False, append=False))
     blocks = np.ascontiguousarray(np.stack([edges[::2], np.diff(edges)[::2]], axis=1), dtype=np.int64)

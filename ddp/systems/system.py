@@ -4,6 +4,7 @@ Robots' systems have all of this themselves; to a user's own `ddp.protocols.Dyna
 `ddp.systems.derived_dynamics`.
 """
 
+import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -60,6 +61,11 @@ class Contraction(NamedTuple):
     address: int
     context: int
     owner: Any
+
+    def call(self, *arrays: Array) -> None:
+        """Call it with three arrays."""
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.address)
+        function(self.context, *(array.ctypes.data for array in arrays))
 
 
 class Stepping(NamedTuple):
