@@ -11,7 +11,7 @@ import numpy as np
 
 from ddp.errors import ProblemError, instance, positive_integer, said
 from ddp.many.work import REMEMBERED
-from ddp.parallel.process_pool import GUARD, deaf_to_interrupts, settle_in
+from ddp.parallel.process_pool import GUARD, deaf_to_interrupts, refuse_daemons, settle_in
 from ddp.parallel.workers import cores
 
 MOST_PROCESSES = 1024
@@ -125,11 +125,7 @@ class Pool(Crew):
     is_local = True
 
     def __init__(self, count: int) -> None:
-        if multiprocessing.current_process().daemon:
-            raise ProblemError(
-                f"executor: this process is itself a daemonic one of multiprocessing, which cannot start {count} "
-                "processes: give executor=1, or start it with daemon=False"
-            )
+        refuse_daemons("executor", count, "give executor=1")
         self.at_once, self._count, self._has_begun = 2 * count, count, False
         self._pool: ProcessPoolExecutor | None = None
         self._refused = ""

@@ -37,43 +37,28 @@ class WorkerError(SolveError):
 
 
 class _Shared:
-    """The trajectory and the derivatives of a problem, laid out one after another in one shared block."""
+    """The trajectory and the derivatives of a problem, laid out one after another in one shared block.
 
-    def __init__(self, problem: Problem, block: Any) -> None:
-        memory = np.frombuffer(block, dtype=np.float64)
-        used = 0
+    size: number of floats that they take, known without a block, too.
+    """
+
+    def __init__(self, problem: Problem, block: Any = None) -> None:
+        memory, self.size = None if block is None else np.frombuffer(block, dtype=np.float64), 0
 
         def take(shape: tuple[int, ...]) -> Array:
-            nonlocal used
-            begin, used = used, used + math.prod(shape)
-            return memory[begin:used].reshape(shape)
+            begin, self.size = self.size, self.size + math.prod(shape)
+            return np.zeros(0) if memory is None else memory[begin : self.size].reshape(shape)
 
         self.X = take((problem.horizon + 1, problem.dynamics.nx))
         self.U = take((problem.horizon + 1, problem.dynamics.nu))
         self.derivatives = problem.allocate(take)
-
-    @staticmethod
-    def size(problem: Problem) -> int:
-        """Number of floats that it takes."""
-        sizes: list[int] = []
-
-        def count(shape: tuple[int, ...]) -> Array:
-            sizes.append(math.prod(shape))
-            return np.empty(0)
-
-        problem.allocate(count)
-        return sum(sizes) + (problem.horizon + 1) * (problem.dynamics.nx + problem.dynamics.nu)
 
 
 class Processes(Differentiator):
     """The processes, and the pipes that tell them what to do."""
 
     def __init__(self, problem: Problem, count: int) -> None:
-        if multiprocessing.current_process().daemon:
-            raise ProblemError(
-                f"workers: this process is itself a daemonic one of multiprocessing, which cannot start {count} "
-                "processes: solve with workers=1 or threads, or start it with daemon=False"
-            )
+        refuse_daemons("workers", count, "solve with workers=1 or threads")
         try:
             self._pickled = pickle.dumps((problem, digests_of(problem)))
         except (pickle.PicklingError, AttributeError, TypeError) as reason:
@@ -82,7 +67,7 @@ class Processes(Differentiator):
                 "define its functions and classes at the top of a module, or solve with workers=1"
             ) from reason
         self._spawn = multiprocessing.get_context("spawn")
-        self._block = self._spawn.RawArray(ctypes.c_double, _Shared.size(problem))
+        self._block = self._spawn.RawArray(ctypes.c_double, _Shared(problem).size)
         self._shared = _Shared(problem, self._block)
         self.derivatives = self._shared.derivatives
         self._bounds = np.linspace(0, problem.horizon + 1, count + 1).astype(int).tolist()
@@ -182,6 +167,15 @@ def _rebuilt(i: int, answer: bytes) -> Exception:
     failure = _KINDS.get(kind, WorkerError)(message)
     failure.add_note(f"in worker {i}:\n{trace}")
     return failure
+
+
+def refuse_daemons(field: str, count: int, instead: str) -> None:
+    """Raise ProblemError where this process can start no others; instead: how to do without."""
+    if multiprocessing.current_process().daemon:
+        raise ProblemError(
+            f"{field}: this process is itself a daemonic one of multiprocessing, which cannot start {count} processes:"
+            f" {instead}, or start it with daemon=False"
+        )
 
 
 @contextmanager
