@@ -141,8 +141,7 @@ class AugmentedLagrangian:
 
         rounds = _Rounds(iterate, self, again)
         if rounds.cold:
-            most, (X, U, gaps), (before, _) = len(history) + START, iterate.trajectory, iterate.violated()
-            begun = X, U, gaps.copy()
+            most, begun, (before, _) = len(history) + START, iterate.trajectory, iterate.violated()
             while len(history) < most:
                 cost = iterate.cost
                 inner(COARSE, most)

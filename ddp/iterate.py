@@ -184,8 +184,8 @@ class Iterate:
 
     @property
     def trajectory(self) -> tuple[Array, Array, Array]:
-        """X, U and gaps."""
-        return self.X, self.U, self.gaps
+        """X, U and a copy of the gaps, for `arrive` to go back there."""
+        return self.X, self.U, self.gaps.copy()
 
     def arrive(self, X: Array, U: Array, gaps: Array) -> None:
         """Move to another trajectory, with its gaps."""

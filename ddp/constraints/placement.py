@@ -123,11 +123,10 @@ def _begun(entry: Placed, dynamics: System, x0: Array) -> Placed:
         return entry
     try:
         with np.errstate(all="ignore"):
-            c = np.asarray(constraint.values(np.tile(x0, (3, 1)), _controls(dynamics)))
+            free = idle(constraint, x0, dynamics)
     except Exception:  # their own code is not defined there, which solves will tell
         return entry
-    idle = (c == c[0]).all(axis=0)
-    lower, upper = np.where(idle, -np.inf, constraint.lower), np.where(idle, np.inf, constraint.upper)
+    lower, upper = np.where(free, -np.inf, constraint.lower), np.where(free, np.inf, constraint.upper)
     if np.array_equal(lower, entry.lower[0]) and np.array_equal(upper, entry.upper[0]):
         return entry
     return entry._replace(lower=np.vstack([lower, entry.lower[1:]]), upper=np.vstack([upper, entry.upper[1:]]))
@@ -193,7 +192,7 @@ def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, sto
 
 def idle(constraint: Constraint, x0: Array, dynamics: System) -> NDArray[np.bool_]:
     """Rows (size,) of a constraint that are the same under all controls at x0."""
-    tried = constraint.values(np.tile(x0, (3, 1)), _controls(dynamics))
+    tried = np.asarray(constraint.values(np.tile(x0, (3, 1)), _controls(dynamics)))
     return np.asarray((tried == tried[0]).all(axis=0))
 
 

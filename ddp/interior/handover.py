@@ -193,7 +193,7 @@ def approach(descent: Descent) -> End | None:
     problem, rows, first, coarse, short = iterate.problem, iterate.problem.rows, len(history), True, 0
     bound = bool(rows.equal.any())
     enough = 1 if bound else IN_A_ROW
-    begun = before = iterate.X, iterate.U, iterate.gaps.copy()
+    begun = before = iterate.trajectory
     alike = factors_of(problem, iterate.X, iterate.U, units_at(iterate)) if bound else None
     most = starts.WORSE * _worst(iterate, alike) if bound else np.inf
     guess = iterate.guess  # a way, where its states move and meet constraints
@@ -201,9 +201,9 @@ def approach(descent: Descent) -> End | None:
     if way is not None and _leaves(iterate, way):
         return None
     while len(history) < solver.max_iterations:
+        last = iterate.trajectory
         if short == 0:
-            before = iterate.X, iterate.U, iterate.gaps.copy()
-        last = iterate.X, iterate.U, iterate.gaps.copy()
+            before = last
         end = descent.run(max(COARSE, solver.tolerance) if coarse else solver.tolerance, len(history) + 1)
         hold = not bound and _worst(iterate) <= TOLERANCE
         if way is not None and not (hold or _keeps(iterate, way, iterate.X, iterate.U)):
