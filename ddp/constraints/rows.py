@@ -4,7 +4,7 @@ Numbers of rows are vectors (m,): constraint after constraint, of each its knots
 Everything that is compiled is evaluated in one call; constraints in Python follow one by one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -221,29 +221,33 @@ class Rows:
         found = self.values(X, U), *((self.lower, self.upper) if soft else self._held)
         return float(row_table.worst(*(found if factors is None else [factors * part for part in found])))
 
+    def fault_of_values(self, X: Array, U: Array) -> str | None:
+        """The first constraint that is not finite, the knot and the number, as a sentence; None if all are."""
+        return self._fault(X, U, "value", self.known)
+
     def fault(self, X: Array, U: Array) -> str | None:
-        """The first constraint whose Jacobian is not finite in a row that is held, and the knot; None if all are."""
+        """`fault_of_values` of Jacobians, in rows that are held."""
+
+        def held(entry: Placed, X: Array, U: Array) -> Array:
+            bounded = np.isfinite(entry.lower) | np.isfinite(entry.upper)
+            return np.where(bounded[:, :, None], entry.slopes(X, U, self.nz), 0.0)
+
+        return self._fault(X, U, "Jacobian", held)
+
+    def fault_of_curvature(self, X: Array, U: Array, y: Array) -> str | None:
+        """`fault_of_values` of curvature, weighed by multipliers y (m,)."""
+        return self._fault(X, U, "curvature", lambda entry, X, U: entry.bends(X, U, entry.own(y), self.nz))
+
+    def _fault(self, X: Array, U: Array, what: str, found: Callable[[Placed, Array, Array], Array]) -> str | None:
+        """The first constraint of which a number is not finite, as a sentence; found: numbers (M, ...) of its knots."""
         X, U = _knots(X, padded(U, len(X)))
         for entry in self.placed:
             at = slice(entry.start, entry.stop)
             with naming(entry.name, at), np.errstate(all="ignore"):
-                broken = ~np.isfinite(entry.slopes(X[at], U[at], self.nz)).all(axis=2)
-            broken &= np.isfinite(entry.lower) | np.isfinite(entry.upper)
-            if broken.any():
-                knot = entry.start + int(np.argmax(broken.any(axis=1)))
-                return f"{entry.name}: its Jacobian is not finite at knot {knot}"
-        return None
-
-    def fault_of_curvature(self, X: Array, U: Array, y: Array) -> str | None:
-        """The first constraint whose curvature, weighed by multipliers y (m,), is not finite, the knot and a value."""
-        U = padded(U, len(X))
-        for entry in self.placed:
-            at = slice(entry.start, entry.stop)
-            with naming(entry.name, at), np.errstate(all="ignore"):
-                bends = entry.bends(X[at], U[at], entry.own(y), self.nz)
-            if (broken := ~np.isfinite(bends)).any():
+                numbers = found(entry, X[at], U[at])
+            if (broken := ~np.isfinite(numbers)).any():
                 knot, *_ = np.argwhere(broken)[0].tolist()
-                return f"{entry.name}: its curvature is {bends[broken][0]:g} at knot {entry.start + knot}"
+                return f"{entry.name}: its {what} is {numbers[broken][0]:g} at knot {entry.start + knot}"
         return None
 
     @cached_property

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ddp.constraints.impossible import slope
-from ddp.costs.terms import naming
-from ddp.derivatives import broken_rows
 from ddp.errors import UndefinedCostError
 from ddp.guesses import as_multipliers
 from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, magnitude, unit
@@ -290,18 +288,10 @@ def _at(iterate: Iterate, scale: float, units: Array) -> Point:
 
 def _check_rows(iterate: Iterate) -> None:
     """Raise an error for a constraint that fails where a solve begins, UndefinedCostError if it is no number."""
-    problem = iterate.problem
-    if np.isfinite(problem.rows.values(iterate.X, iterate.U)).all():
-        return
-    U = problem.padded(iterate.U)
-    for entry in problem.placed:
-        knots = slice(entry.start, entry.stop)
-        with naming(entry.name, knots):
-            values = problem.rows.known(entry, iterate.X[knots], U[knots])
-        if not np.isfinite(values).all():
-            row = int(np.argmax(broken_rows(values)))
-            value = values[row][~np.isfinite(values[row])][0]
-            raise UndefinedCostError(f"{entry.name}: its value is {value} at knot {entry.start + row}")
+    rows = iterate.problem.rows
+    fine = np.isfinite(rows.values(iterate.X, iterate.U)).all()
+    if not fine and (fault := rows.fault_of_values(iterate.X, iterate.U)):
+        raise UndefinedCostError(fault)
 
 
 def _verdict(problem: Problem, X: Array, U: Array, end: End) -> str:
