@@ -7,9 +7,9 @@ Derivatives are in exponential coordinates z = (dx, du) of ``c(x ⊕ dx, u + du)
 
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ddp import differences
 from ddp.constraints.jitted import CompiledJittedConstraint, JittedConstraint, bounds_of
 from ddp.constraints.traced import TracedConstraint
-from ddp.costs.terms import TermError, about, called, with_parameters
+from ddp.costs.terms import OfParameters, TermError, about, called, with_parameters
 from ddp.errors import REAL, ProblemError, as_array, axes, choice, flag, line_of, said, settle, suggesting
 from ddp.protocols import Array, Constraint, has_all
 from ddp.systems.system import System
@@ -29,14 +29,13 @@ Function = Callable[..., Any]
 DERIVATIVES = "traced", "differences"
 
 
-class _OfFunction:
+class _OfFunction(OfParameters):
     """Checks of `Equality` and `Inequality`."""
 
     function: Function
     jacobian: Function | None
     derivatives: str
     at_end: bool
-    parameters: Array | None
 
     def __post_init__(self) -> None:
         for name, thing in (("function", self.function), ("jacobian", self.jacobian)):
@@ -47,16 +46,6 @@ class _OfFunction:
         choice("derivatives", self.derivatives, DERIVATIVES)
         if self.parameters is not None:
             settle(self, parameters=as_array("parameters", self.parameters, (None,)).copy())
-
-    @property
-    def movable(self) -> tuple[str, ...]:
-        return () if self.parameters is None else ("parameters",)
-
-    def varied(self, **numbers: Any) -> Self:
-        """Copy with other numbers, see `Problem.varying`; parameters are as many as before."""
-        if self.parameters is not None and "parameters" in numbers:
-            numbers["parameters"] = as_array("parameters", numbers["parameters"], self.parameters.shape)
-        return replace(self, **numbers)  # type: ignore[type-var]
 
 
 @suggesting

@@ -180,7 +180,7 @@ class TracedConstraint(KernelConstraint):
 
     @property
     def movable(self) -> tuple[str, ...]:
-        return () if getattr(self.given, "parameters", None) is None else ("parameters",)
+        return getattr(self.given, "movable", ())
 
     def varied(self, parameters: Any = None, **bounds: Any) -> "TracedConstraint":
         """Copy with other parameters, as many, and bounds."""

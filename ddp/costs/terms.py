@@ -63,9 +63,25 @@ class FunctionTerm:
     value: CostFunction
 
 
+class OfParameters:
+    """A record whose ``parameters``, if it has any, vary without its function being traced again."""
+
+    parameters: Any
+
+    @property
+    def movable(self) -> tuple[str, ...]:
+        return () if self.parameters is None else ("parameters",)
+
+    def varied(self, **numbers: Any) -> Self:
+        """Copy with other numbers, see `Problem.varying`; parameters are as many as before."""
+        if self.parameters is not None and "parameters" in numbers:
+            numbers["parameters"] = as_array("parameters", numbers["parameters"], self.parameters.shape)
+        return replace(self, **numbers)  # type: ignore[type-var]
+
+
 @suggesting
 @dataclass(frozen=True, eq=False)
-class Cost:
+class Cost(OfParameters):
     """A cost ``f(x, u, p)`` of one knot as a term, with parameters p that vary without f being traced again.
 
         near = ddp.Cost(lambda x, u, p: p[2] * ((x[0] - p[0]) ** 2 + (x[1] - p[1]) ** 2), [1.0, 0.5, 10.0])
@@ -85,12 +101,6 @@ class Cost:
     def value(self, x: Array, u: Array) -> Any:
         """The cost of a knot."""
         return self.function(x, u, self.parameters.copy())
-
-    def varied(self, **numbers: Any) -> Self:
-        """Copy with other numbers, see `Problem.varying`; parameters are as many as before."""
-        if "parameters" in numbers:
-            numbers["parameters"] = as_array("parameters", numbers["parameters"], self.parameters.shape)
-        return replace(self, **numbers)
 
 
 def with_parameters(function: Callable[..., Any], p: Array | None) -> Callable[[Any, Any], Any]:

@@ -88,7 +88,7 @@ class TracedTerm(CompiledTerm):
 
     @property
     def movable(self) -> tuple[str, ...]:
-        return ("parameters",) if isinstance(self.term, Cost) and self.term.parameters is not None else ()
+        return self.term.movable if isinstance(self.term, Cost) else ()
 
     def varied(self, parameters: Any) -> "TracedTerm":
         """Copy with other parameters of a `Cost`, as many."""
