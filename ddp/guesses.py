@@ -98,6 +98,11 @@ def as_guess(guess: Any, dynamics: System, horizon: int) -> Start:
     return as_array("guess", guess, (N, d.nu)).copy()
 
 
+def smooth(s: Array) -> Array:
+    """Rise from 0 to 1, as s does, without speed or acceleration at both ends."""
+    return s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+
+
 def resting(dynamics: System, x0: Array) -> Array:
     """Controls (M, nu) that keep states x0 (M, nx) at rest: eight at a time, so that none depends on others.
 

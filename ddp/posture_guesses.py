@@ -19,7 +19,7 @@ from ddp.constraints.unreachable import Knot
 from ddp.costs.batch import varying
 from ddp.costs.bound import GAUSS_NEWTON
 from ddp.costs.cost_table import Table, expand_matrices
-from ddp.guesses import Motion, Start, resting
+from ddp.guesses import Motion, Start, resting, smooth
 from ddp.machine.recycled import recycled
 from ddp.posture_kernels import DampedSteps, choose, keep_to
 from ddp.problem import Problem
@@ -82,14 +82,8 @@ class _Steps(NamedTuple):
     def then(self, other: "_Steps") -> "_Steps":
         """Steps of this and other ones after them."""
         inverse = np.linalg.inv(np.eye(self.A.shape[-1]) + self.C @ other.J)
-        gain, back = other.A @ inverse, _transposed(self.A)
-        return _Steps(
-            gain @ self.A, gain @ self.C @ _transposed(other.A) + other.C, back @ other.J @ inverse @ self.A + self.J
-        )
-
-
-def _transposed(matrices: Array) -> Array:
-    return matrices.swapaxes(-1, -2)
+        gain, back = other.A @ inverse, self.A.mT
+        return _Steps(gain @ self.A, gain @ self.C @ other.A.mT + other.C, back @ other.J @ inverse @ self.A + self.J)
 
 
 def _steps(problems: Sequence[Problem]) -> _Steps:
@@ -108,9 +102,9 @@ def _steps(problems: Sequence[Problem]) -> _Steps:
     free, moves = np.abs(sizes) <= FREE * np.abs(sizes).max(axis=1, keepdims=True), made.B @ axes
     noise = moves / np.where(free, np.inf, sizes)[:, None]
     A, C, J = np.tile(np.eye(n + 1), (M, 1, 1)), np.zeros((M, n + 1, n + 1)), np.zeros((M, n + 1, n + 1))
-    drift = noise @ (_transposed(axes) @ z[:, n:, None])
+    drift = noise @ (axes.mT @ z[:, n:, None])
     A[:, :n, :n], A[:, :n, n] = made.A, d.difference(x, d.step(x, u)) - drift[:, :, 0]
-    C[:, :n, :n], J[:, :n, :n] = noise @ _transposed(moves), H[:, :n, :n]
+    C[:, :n, :n], J[:, :n, :n] = noise @ moves.mT, H[:, :n, :n]
     J[:, :n, n] = J[:, n, :n] = z[:, :n]
     return _Steps(A, C, J)
 
@@ -125,7 +119,7 @@ def _arrival(problems: Sequence[Problem]) -> tuple[Array, Array]:
         step, N = step.then(step) if N > 1 else step, N // 2
     assert steps is not None
     C = steps.C[:, :n, :n]
-    sizes, axes = np.linalg.eigh(0.5 * (C + _transposed(C)))
+    sizes, axes = np.linalg.eigh(0.5 * (C + C.mT))
     return steps.A[:, None, :n, n], axes * np.sqrt(np.maximum(sizes, 0.0))[:, None]
 
 
@@ -161,7 +155,7 @@ class Ends:
 
     def at(self, Y: Array) -> Array:
         """The ends (M S, nx)."""
-        return self._moved((self._mean + Y @ _transposed(self._axes)).reshape(-1, self._system.n))
+        return self._moved((self._mean + Y @ self._axes.mT).reshape(-1, self._system.n))
 
     def _moved(self, moves: Array) -> Array:
         """States (M S, nx) that moves from x0 (M S, n) lead to, as many of each problem."""
@@ -213,8 +207,7 @@ def straight(problems: Sequence[Problem], ends: Array, every: int = 1) -> list[W
     """
     d, N, M = problems[0].dynamics, problems[0].horizon, len(problems)
     x0, lower, upper = (np.array([getattr(one, name) for one in problems]) for name in ("x0", "lower", "upper"))
-    time = np.linspace(0.0, 1.0, N + 1)[:, None]
-    ahead, h = time**3 * (10.0 - 15.0 * time + 6.0 * time**2), d.n // 2
+    ahead, h = smooth(np.linspace(0.0, 1.0, N + 1)[:, None]), d.n // 2
     way = d.difference(x0, ends)
     robot = ability(d, "turn") is not None  # whose states are positions and velocities
     if robot:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ddp.errors import ProblemError, as_array, instance, positive, said, settle, suggesting
+from ddp.guesses import smooth
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.robots.libraries import pin
@@ -154,19 +155,14 @@ def _swings(
         total, done = sum(counts[first:last]), sum(counts[first:i])
         s = (done + np.arange(counts[i])) / total
         place, turn = end.translation - start.translation, pin.log3(end.rotation @ start.rotation.T)
-        along, up = _smooth(s), lift * np.sin(np.pi * s) ** 2
-        up += place[2] * _smooth(np.clip(2.0 * s - (place[2] < 0.0), 0.0, 1.0))  # a step, first or last
+        along, up = smooth(s), lift * np.sin(np.pi * s) ** 2
+        up += place[2] * smooth(np.clip(2.0 * s - (place[2] < 0.0), 0.0, 1.0))  # a step, first or last
         ways = np.column_stack([np.outer(along, place[:2]), up])
         paths[foot] = [
             pin.SE3(pin.exp3(a * turn) @ start.rotation, start.translation + way)
             for a, way in zip(along, ways, strict=True)
         ]
     return paths
-
-
-def _smooth(s: Array) -> Array:
-    """Rise from 0 to 1 without speed or acceleration at both ends."""
-    return s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
 
 
 def _states(found: Strides, heading: pin.SE3, motion: Motion, rise: Motion | None, bounds: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ddp.constraints.impossible import values
 from ddp.constraints.unreachable import nearest_end
+from ddp.guesses import smooth
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -40,7 +41,7 @@ def _around(problem: Problem, end: Array, factors: Array) -> tuple[tuple[Array, 
     x0, way = np.tile(problem.x0, (N + 1, 1)), system.difference(problem.x0, end)
     U = np.clip(np.tile(system.nominal_control(problem.x0), (N, 1)), problem.lower, problem.upper)
     time = np.linspace(0.0, 1.0, N + 1)[:, None]
-    ahead, beside = time**3 * (10.0 - 15.0 * time + 6.0 * time**2), 16.0 * time**2 * (1.0 - time) ** 2
+    ahead, beside = smooth(time), 16.0 * time**2 * (1.0 - time) ** 2
     bent = ~rows.soft & (rows.knot > 0) & (rows.knot < N)
 
     def moved(bump: Array) -> tuple[Array, Array]:

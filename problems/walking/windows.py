@@ -14,6 +14,7 @@ import numpy as np
 
 from ddp.costs.batch import BatchTerm
 from ddp.errors import ProblemError, as_array
+from ddp.guesses import smooth
 from ddp.problem import Problem
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
@@ -75,7 +76,7 @@ class Swing(NamedTuple):
     def places(self, steps: Array, lift: float) -> Array:
         """Places (M, 3) [m] at some steps: smooth from start to end, and up to ``lift`` [m] above the line."""
         s = np.clip((steps - self.lifted) / (self.landed - self.lifted), 0.0, 1.0)[:, None]
-        along = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
+        along = smooth(s)
         return self.start + along * (self.end - self.start) + lift * np.sin(np.pi * s) ** 2 * np.array([0.0, 0.0, 1.0])
 
 
