@@ -267,17 +267,23 @@ def unlifted(solution: Solution) -> Solution:
     ``policy``, ``feedback``, ``simulate`` and files then are those of the robot: they are told u, and know nothing of
     rates, delays and motors.
     """
-    instance("solution", solution, Solution)
-    if solution.problem is None:
-        raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
-    system, X, U = inside(solution.problem.dynamics, solution.X, solution.U)
-    if system is solution.problem.dynamics or U is None:
+    given = problem_of(solution).dynamics
+    system, X, U = inside(given, solution.X, solution.U)
+    if system is given or U is None:
         return solution
     problem = Problem(system, [], [], X[0], len(U))
     return replace(
         solution, X=X, U=np.ascontiguousarray(U), k=np.zeros_like(U), K=np.zeros((*U.shape, system.n)), problem=problem,
         multipliers=np.zeros(0), penalties=np.zeros(0),
     )  # fmt: skip
+
+
+def problem_of(solution: Solution) -> Problem:
+    """The problem that a solution is of; ProblemError for one without, and for what is no solution."""
+    instance("solution", solution, Solution)
+    if solution.problem is None:
+        raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
+    return solution.problem
 
 
 def _left_out(problem: Problem, system: Augmented) -> list[str]:

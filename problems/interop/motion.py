@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddp.errors import ProblemError, instance
+from ddp.errors import ProblemError
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PRISMATIC, SPHERICAL
 from dynamics.robots.libraries import pin
-from dynamics.robots.model import Robot
+from dynamics.robots.model import Robot, check_rigid
+from problems.lifted import problem_of
 
 HINGE, SLIDE, CIRCLE, BALL, FREE = "hinge", "slide", "circle", "ball", "free"
 
@@ -29,9 +30,7 @@ class Joint(NamedTuple):
 
 def joints_of(robot: Robot) -> list[Joint]:
     """Joints of a robot; ProblemError for those that other programs have in another form."""
-    instance("robot", robot, Robot)
-    if robot.is_hybrid:
-        raise ProblemError(f"robot: expected one of rigid bodies, got {robot.name}, which has rods")
+    check_rigid(robot, ProblemError)
     kinds = {FREE_FLYER: FREE, SPHERICAL: BALL, CONTINUOUS: CIRCLE, PRISMATIC: SLIDE}
     found = []
     for j, kind in enumerate(robot.tree.kind.tolist(), 1):
@@ -54,13 +53,10 @@ def displaced(place: pin.SE3, poses: Array) -> Array:
 
 def robot_of(solution: Solution) -> Robot:
     """The robot that a solution moves."""
-    instance("solution", solution, Solution)
-    problem = solution.problem
-    if problem is None:
-        raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
-    robot = getattr(problem.dynamics, "robot", None)
+    system = problem_of(solution).dynamics
+    robot = getattr(system, "robot", None)
     if not isinstance(robot, Robot):
-        raise ProblemError(f"solution: expected one of a robot, got one of {type(problem.dynamics).__name__}")
+        raise ProblemError(f"solution: expected one of a robot, got one of {type(system).__name__}")
     return robot
 
 

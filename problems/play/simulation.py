@@ -18,7 +18,6 @@ from ddp.errors import (
     at_least_zero,
     axes,
     choice,
-    instance,
     integer,
     line_of,
     positive,
@@ -28,7 +27,6 @@ from ddp.errors import (
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy
 from ddp.feedback.policy import Policy, within_motion
 from ddp.feedback.predictive import PredictivePolicy
-from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from dynamics.phases.phased_dynamics import PhasedDynamics
@@ -44,7 +42,7 @@ from dynamics.steps.mimic import MimicDynamics
 from dynamics.steps.robot_dynamics import RobotDynamics
 from problems.gait_terms import SOLE
 from problems.legs import TOUCHING, base_pose, frame_poses, upright
-from problems.lifted import unlifted
+from problems.lifted import problem_of, unlifted
 from problems.play.played import Play, PlayedSystem, root_mean_square
 from problems.play.policies import POLICIES, named
 from problems.play.terrain import as_range, uneven_ground
@@ -112,10 +110,10 @@ def simulate(
 
     Raises ProblemError for bad input, and ModelError for joints that MuJoCo has not and where it is not installed.
     """
-    instance("solution", solution, Solution)
+    solution = unlifted(solution)
+    problem = problem_of(solution)
     choice("inside", inside, ("mujoco",))
-    solution = unlifted(solution) if solution.problem is not None else solution
-    problem, system = _problem(solution)
+    system = system_of(problem.dynamics)
     check_rigid(system.robot)
     kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
     spread = at_least_zero("noise", noise)
@@ -195,13 +193,6 @@ def limits_at(policy: Policy, t: float) -> tuple[Array, Array]:
 def at_limits(u: Array, low: Array, high: Array) -> NDArray[np.bool_]:
     """Whether each of the controls (nu,) is at a limit."""
     return ((u <= low) | (u >= high)) & (low < high)
-
-
-def _problem(solution: Solution) -> tuple[Problem, PlayedSystem]:
-    """The problem of a robot's solution and its system; ProblemError for others."""
-    if solution.problem is None:
-        raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
-    return solution.problem, system_of(solution.problem.dynamics)
 
 
 def system_of(system: object, field: str = "solution") -> PlayedSystem:

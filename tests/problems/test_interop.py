@@ -263,7 +263,7 @@ def test_names_of_robot_descriptions_are_loaded(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s, m: interop.to_mujoco(3, m, np.zeros(4)), "robot: expected a Robot, got 3"),
+        (lambda s, m: interop.to_mujoco(3, m, np.zeros(4)), "robot: expected a Robot from mayne.load, got 3"),
         (lambda s, m: interop.to_mujoco(s.problem.dynamics.robot, 3, s.X), "model: expected a mujoco.MjModel"),
         (lambda s, m: interop.to_mujoco(s.problem.dynamics.robot, m, np.zeros(4)), "X: expected states of"),
         (lambda s, m: interop.from_mujoco(s.problem.dynamics.robot, m, np.zeros(3)), "qpos: expected"),
