@@ -55,15 +55,15 @@ def legged(
     effort: share of the robot's limits of control that the plan may use, but for a few per cent; None: all and more.
     grip: share of ``friction`` that it may use. Feedback has the rest of both.
     """
-    for field, value, kind in (("laid", laid, Strides), ("weights", weights, Weights)):
-        if not isinstance(value, kind) and not (value is None and field == "weights"):
-            raise ProblemError(f"{field}: expected {kind.__name__}, got {said(value)}")
+    weights = Weights() if weights is None else weights
+    instance("laid", laid, Strides, "Strides")
+    instance("weights", weights, Weights, "Weights")
     checks.one_of("cones", cones, ("barrier", "constraint"))
     checks.one_of("footholds", footholds, ("cost", "constraint"))
     held, gains = gains is None, (0.0, 0.0) if gains is None else gains
     stance = laid.stance
     robot = stance.robot
-    own = GaitTerms(stance, Weights() if weights is None else weights, friction, grip, effort, sole)
+    own = GaitTerms(stance, weights, friction, grip, effort, sole)
     phases = []
     for i in range(len(laid.counts)):
         contacts = laid.contacts(i, gains)

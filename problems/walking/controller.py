@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, at_least_zero, choice, instance, positive, said, suggesting
+from ddp.errors import ProblemError, at_least_zero, choice, instance, positive, suggesting
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
 from ddp.guesses import Motion, Start
@@ -98,9 +98,8 @@ class Walking(Closing):
         flight, dt = at_least_zero("flight_duration", flight_duration, " s"), positive("dt", dt)
         gaits.check_durations(dt, step_duration=swing, support_duration=support, flight_duration=flight)
         lift = gaits.LIFT * stance.height if step_height is None else positive("step_height", step_height)
-        for name, value, kind in (("weights", weights, Weights), ("solver", solver, DDP)):
-            if not isinstance(value, kind):
-                raise ProblemError(f"{name}: expected {kind.__name__}(...), got {said(value)}")
+        instance("weights", weights, Weights, "Weights(...)")
+        instance("solver", solver, DDP, "DDP(...)")
         self.latency = at_least_zero("latency", latency, " s")
         groups = schedule.in_turn(stance.corners(), gait)
         cycle = repeating(stance, groups, swing, support, flight, dt, lift, DAMPING)
