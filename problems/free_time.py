@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ddp.adjoint import costates
 from ddp.constraints.placement import Placed
-from ddp.costs.batch import BatchTerm, ability, inside
+from ddp.costs.batch import BatchTerm, inside
 from ddp.errors import DDPError, ProblemError
 from ddp.guesses import Followed, Start, as_guess
 from ddp.options import DDP
@@ -66,10 +66,6 @@ class TimedTerm(TermWithin):
     term: BatchTerm
     places: Places
     usual: float | None
-
-    def part(self, start: int, stop: int) -> "TimedTerm":
-        """Part for its knots start .. stop-1."""
-        return replace(self, term=ability(self.term, "part")(start, stop))
 
     def missed(self, x: Array) -> Iterator[str]:
         """Distances of a state (x, T) from the term's target, in words, if it has one."""

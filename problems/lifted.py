@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ SHOWN = 4
 """Names of numbers that an error lists."""
 
 
+@dataclass(frozen=True, eq=False)
 class TermWithin:
     """Abilities of a cost term that has another one within."""
 
@@ -41,6 +42,10 @@ class TermWithin:
     @property
     def knots(self) -> int | None:
         return ability(self.term, "knots")  # type: ignore[no-any-return]
+
+    def part(self, start: int, stop: int) -> Self:
+        """Part for its knots start .. stop-1."""
+        return replace(self, term=ability(self.term, "part")(start, stop))
 
 
 class ConstraintWithin:
@@ -80,10 +85,6 @@ class LiftedTerm(TermWithin):
     def composed_of(self) -> tuple[Any, BatchTerm, bool]:
         fixed = isinstance(self.term, CompiledTerm) and not isinstance(self.term, TracedTerm)  # which may be renewed
         return self.system, self.term, fixed
-
-    def part(self, start: int, stop: int) -> "LiftedTerm":
-        """Part for its knots start .. stop-1."""
-        return LiftedTerm(ability(self.term, "part")(start, stop), self.system)
 
     def missed(self, x: Array) -> Iterator[str]:
         """Distances of a state (x, s) from the term's target, in words, if it has one."""
