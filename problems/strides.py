@@ -17,7 +17,6 @@ from ddp.guesses import smooth
 from ddp.protocols import Array
 from dynamics.contacts.contact import Contact
 from dynamics.robots.libraries import pin
-from dynamics.robots.model import Robot
 from problems.layout import scalar_joints
 from problems.legs import TOUCHING, Stance, base_pose, frame_poses, upright, with_base
 from problems.schedule import Schedule
@@ -211,7 +210,8 @@ def follow(stance: Stance, q: Array, targets: Mapping[str, pin.SE3]) -> Array:
     """
     robot = stance.robot
     model, data = robot.model, robot.model.createData()
-    joints = np.delete(np.arange(model.nv), robot.floating_dofs)
+    joints, (lower, upper, *_) = np.delete(np.arange(model.nv), robot.floating_dofs), robot.ranges
+    limited = [i for i in scalar_joints(robot).flat[:, 0] if lower[i] < upper[i]]
     for _ in range(SWEEPS):
         pin.computeJointJacobians(model, data, q)
         pin.updateFramePlacements(model, data)
@@ -228,15 +228,8 @@ def follow(stance: Stance, q: Array, targets: Mapping[str, pin.SE3]) -> Array:
             break
         step = np.zeros(model.nv)
         step[joints] = J.T @ np.linalg.solve(J @ J.T + DAMPING * np.eye(len(error)), error)
-        q = _within_limits(robot, np.array(pin.integrate(model, q, step)))
-    return q
-
-
-def _within_limits(robot: Robot, q: Array) -> Array:
-    lower, upper = robot.model.lowerPositionLimit, robot.model.upperPositionLimit
-    for i in scalar_joints(robot).flat[:, 0]:
-        if lower[i] < upper[i]:
-            q[i] = np.clip(q[i], lower[i], upper[i])
+        q = np.array(pin.integrate(model, q, step))
+        q[limited] = np.clip(q[limited], lower[limited], upper[limited])
     return q
 
 
