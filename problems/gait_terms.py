@@ -17,9 +17,8 @@ from dynamics.quantities.units import Units, forces_of
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 from problems import checks
-from problems.contact_costs import ForceLimits, StateLimits, friction_cone
-from problems.costs import ControlCost, ControlLimits, FramePose, FramePosition, FrameVelocity, StateCost
-from problems.layout import scalar_joints
+from problems.contact_costs import ForceLimits, friction_cone
+from problems.costs import ControlCost, ControlLimits, FramePose, FramePosition, FrameVelocity, JointLimits, StateCost
 from problems.legs import Stance
 
 FACES, PART, MARGIN = 8, 0.9, 0.01
@@ -114,9 +113,12 @@ class GaitTerms:
         return StateCost(system, x, self.weights.final * self.stance.unit * self.state)
 
     @cached_property
-    def limits(self) -> StateLimits:
-        """Joints beyond their limits."""
-        return StateLimits(self.stance.robot, *_joint_limits(self.stance.robot), self.weights.limits)
+    def limits(self) -> JointLimits:
+        """Joints beyond their limits, of those that have a range."""
+        robot, (lower, upper, *_) = self.stance.robot, self.stance.robot.ranges
+        fixed = lower >= upper
+        within = np.where(fixed, -np.inf, lower), np.where(fixed, np.inf, upper)
+        return JointLimits(robot, self.weights.limits, *within)
 
     def always(self, nu: int) -> list[BatchTerm]:
         """Terms of every knot: of controls, of joints' limits, and of controls beyond their share of the limits."""
@@ -163,13 +165,3 @@ class GaitTerms:
         if stance.surface:
             return [FramePose(stance.robot, foot, pose, np.repeat([weight, w.landing], 3)), speed]
         return [FramePosition(stance.robot, foot, pose.translation, weight), speed]
-
-
-def _joint_limits(robot: Robot) -> tuple[Array, Array]:
-    """The model's limits of angles as those of tangent coordinates (n,)."""
-    lower, upper = np.full(2 * robot.nv, -np.inf), np.full(2 * robot.nv, np.inf)
-    for q, v in scalar_joints(robot).flat:
-        low, high = robot.ranges.lower[q], robot.ranges.upper[q]
-        if low < high and abs(low) < 1e10 and abs(high) < 1e10:
-            lower[v], upper[v] = low, high
-    return lower, upper
