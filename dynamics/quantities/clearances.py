@@ -23,6 +23,7 @@ from dynamics.geometry.spatial import add3, dot3, part3, scale3, sub3
 from dynamics.quantities import points
 from dynamics.quantities.frames import Branch, Pair
 from dynamics.quantities.segments import TOUCHING, free_inverse, nearest, normal
+from dynamics.rigid_bodies.kinematics import clear
 
 _floats = rows_at(types.float64)
 
@@ -69,7 +70,7 @@ def clearance(body, obstacles, a, order, y, weight, J, H):
             pack(weight, t, ws.c, K)
             if _all_zero(ws.c, K):
                 continue
-            _clear(bent, m * m)
+            clear(bent, m * m)
         if body.long:
             points.place_branch(second, X, t, on_second[1])
         if not within:
@@ -121,7 +122,7 @@ def _together(contexts, blocks, order, count):  # type: ignore[no-untyped-def]
             if not is_placed:
                 points.place_branch(longest, X, t, on[1])
                 is_placed = True
-                _clear(bent, n * n if order == SECOND else 0)
+                clear(bent, n * n if order == SECOND else 0)
             found(body, rows_of(obstacles), order, nx, on, on, n, bent, ws)
             if order == VALUES:
                 unpack(ws.c, K, rows_of(array_at(words[k, 9], (M, K))), t)
@@ -161,14 +162,6 @@ def _find(body, around, order, nx, on_first, on_second, n, bent, ws):
     points.bend_points(first, tree1, nx, memory1, ws.P1, ws.D1, ws.f1, ends.first_columns, n, bent)
     if body.long:
         points.bend_points(second, tree2, nx, memory2, ws.P2, ws.D2, ws.f2, ends.second_columns, n, bent)
-
-
-@kernel
-def _clear(x, count):
-    """The first ``count`` of x := 0."""
-    zero = spread(0.0, x[0])
-    for i in range(count):
-        x[i] = zero
 
 
 @inline
@@ -234,7 +227,7 @@ def _weigh_forms(body, obstacles, ws):
     """W, f1, f2 := the Hessian and the gradient of weighted distances in where both ends are; ends := 0."""
     (p, d), size = _axis(body, ws), 6 if body.long else 3
     for part, count in ((ws.f1, 3), (ws.f2, 3), (ws.W, 36), (ws.ends, 6 * body.ends.count)):
-        _clear(part, count)
+        clear(part, count)
     for o in range(len(obstacles)):
         if not _is_zero(ws.c[o]):
             _add_form(p, d, *_obstacle(obstacles, o), ws.c[o], size, ws)
