@@ -27,7 +27,7 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
 
     At an impact, which takes no time, it is zero as well: what acts there is an impulse.
     """
-    checked(system)
+    instance("system", system, PhasedDynamics, "PhasedDynamics")
     U = as_array("U", U, (None, system.nu))
     X = as_array("X", X, (len(U) + 1, system.nx))
     if len(U) > system.knots:
@@ -49,14 +49,9 @@ def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[st
     return found
 
 
-def checked(system: PhasedDynamics) -> None:
-    """Raise ProblemError for what has no phases."""
-    instance("system", system, PhasedDynamics, "PhasedDynamics")
-
-
 def standing(system: PhasedDynamics) -> dict[str, NDArray[np.bool_]]:
     """Flags of each frame, true at each knot (N,) of contact; at an impact, as in the phase that it begins."""
-    checked(system)
+    instance("system", system, PhasedDynamics, "PhasedDynamics")
     found = {contact.frame: np.zeros(system.knots, bool) for phase in system.phases for contact in phase.contacts}
     for phase, knots in zip(system.phases, stretches(system.phases), strict=True):
         for contact in phase.contacts:
