@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -70,14 +71,7 @@ def rng() -> np.random.Generator:
 @pytest.fixture(scope="session")
 def solved():
     """Solutions by (name, solver), each solved once."""
-    known = {}
-
-    def get(name, solver):
-        if (name, solver) not in known:
-            known[name, solver] = ddp.solve(problems.find(name)(), solver)
-        return known[name, solver]
-
-    return get
+    return cache(lambda name, solver: ddp.solve(problems.find(name)(), solver))
 
 
 @pytest.fixture(autouse=True, scope="module")

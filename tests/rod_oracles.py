@@ -40,6 +40,13 @@ def golden_state():
     return 0.5 * scale * np.sin(i), 0.7 * scale * np.cos(i), 0.9 * scale * np.sin(2 * i)
 
 
+def tip(robot, q):
+    """Pose in the world of the tip of the last rod."""
+    data = robot.chain.createData()
+    pin.forwardKinematics(robot.chain, data, robot.to_chain(q))
+    return data.oMi[robot.chain.njoints - 1]
+
+
 def random_rod(rng, name):
     """A rod of any strains, curved without load."""
     def degree():

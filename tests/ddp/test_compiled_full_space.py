@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from same_bits import same
 
 import ddp
 import problems
@@ -14,16 +15,6 @@ from tests.benchmarks.optimisers import limited
 
 def solved(problem, guess=None, workers=1, **options):
     return ddp.solve(problem, ddp.DDP(max_iterations=60, **options), guess, throw=False, workers=workers)
-
-
-def same(one, other):
-    """Whether two solutions are equal to the last bit, but for seconds."""
-    assert str(one.status) == str(other.status)
-    for name in ("X", "U", "k", "K", "cost", "gradient", "multipliers"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    records = [[tuple(record._replace(seconds=0.0)) for record in found.history] for found in (one, other)]
-    assert records[0] == records[1]
-    return True
 
 
 def starts(problem, count, spread=1.0):

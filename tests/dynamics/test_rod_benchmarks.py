@@ -4,19 +4,13 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import fourth_order, random_inertia, random_placement
-from rod_oracles import random_hybrid
+from rod_oracles import random_hybrid, tip
 
 import dynamics
 from dynamics import Assembly, Circle, ContactSprings, Material, Plane, Rod
 from dynamics.geometry.configuration import integrate_batch
 
 LIGHT = Material(1e6, 0.5, 1e-9)
-
-
-def tip_pose(robot, q):
-    data = robot.chain.createData()
-    pin.forwardKinematics(robot.chain, data, robot.to_chain(q))
-    return data.oMi[robot.chain.njoints - 1]
 
 
 @pytest.mark.parametrize("gauss", [2, 5, 9])
@@ -27,9 +21,9 @@ def test_an_end_couple_bends_a_rod_to_a_circle(gauss):
     u[4] = 2.0 * np.pi * 1e6 * 0.25 * np.pi * 0.01**4  # 2π EI / L
     rest = dynamics.statics(robot, u=u)
     assert rest.converged
-    tip = tip_pose(robot, rest.q)
-    np.testing.assert_allclose(tip.translation, 0.0, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(tip.rotation, np.eye(3), rtol=0, atol=1e-12)
+    end = tip(robot, rest.q)
+    np.testing.assert_allclose(end.translation, 0.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(end.rotation, np.eye(3), rtol=0, atol=1e-12)
 
 
 def test_the_curved_beam_of_bathe_and_bolourchi():
@@ -45,10 +39,10 @@ def test_the_curved_beam_of_bathe_and_bolourchi():
     )  # fmt: skip
     along_y = pin.SE3(pin.utils.rotate("z", np.pi / 2), np.zeros(3))
     robot = Assembly(gravity=np.zeros(3)).rod(rod, placement=along_y).wrench("load", "bend/tip").robot()
-    np.testing.assert_allclose(tip_pose(robot, robot.q0).translation, [29.2893, 70.7107, 0.0], atol=1e-3)
+    np.testing.assert_allclose(tip(robot, robot.q0).translation, [29.2893, 70.7107, 0.0], atol=1e-3)
     found = dynamics.statics(robot, u=[0.0, 0.0, 300.0, 0.0, 0.0, 0.0])
     assert found.converged
-    np.testing.assert_allclose(tip_pose(robot, found.q).translation, [22.24478, 58.77912, 40.19189], atol=1e-4 * length)
+    np.testing.assert_allclose(tip(robot, found.q).translation, [22.24478, 58.77912, 40.19189], atol=1e-4 * length)
 
 
 @pytest.mark.parametrize("push", [0.5, 20.0])
@@ -63,7 +57,7 @@ def test_a_rod_pressed_on_a_plane_sinks_by_the_law_of_its_springs(push):
     start[0] = -0.015
     rest = dynamics.statics(robot, u=[0.0, 0.0, -push, 0.0, 0.0, 0.0, 0.0], q0=start)
     assert rest.converged
-    depth = 0.02 - (tip_pose(robot, rest.q).translation[2] + 0.53)
+    depth = 0.02 - (tip(robot, rest.q).translation[2] + 0.53)
     np.testing.assert_allclose(depth, (push / 1e5) ** (2.0 / 3.0), rtol=1e-9)
 
 

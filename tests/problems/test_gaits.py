@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 import crocoddyl_gaits
@@ -93,13 +94,10 @@ def test_knot_zero_of_crocoddyls_guess_costs_what_it_says():
 @pytest.fixture(scope="module")
 def solved():
     """Solutions by (gait, robot), each solved once, in coarse steps."""
-    known = {}
-
+    @cache
     def get(gait, robot):
-        if (gait, robot) not in known:
-            problem = getattr(gaits, gait)(robot, dt=0.02)
-            known[gait, robot] = ddp.solve(problem, ddp.DDP(max_iterations=60), legged.follow_nominal(problem))
-        return known[gait, robot]
+        problem = getattr(gaits, gait)(robot, dt=0.02)
+        return ddp.solve(problem, ddp.DDP(max_iterations=60), legged.follow_nominal(problem))
 
     return get
 
@@ -162,13 +160,10 @@ def test_feet_stay_where_they_stand_and_friction_holds_them(solved, gait, robot)
 @pytest.fixture(scope="module")
 def default():
     """Solutions with nothing chosen but gait and robot."""
-    known = {}
-
+    @cache
     def get(gait, robot):
-        if (gait, robot) not in known:
-            problem = getattr(gaits, gait)(robot)
-            known[gait, robot] = ddp.solve(problem, guess=legged.follow_nominal(problem))
-        return known[gait, robot]
+        problem = getattr(gaits, gait)(robot)
+        return ddp.solve(problem, guess=legged.follow_nominal(problem))
 
     return get
 

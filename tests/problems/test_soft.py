@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pinocchio as pin
 import pytest
 from commands import fails_with, mayne
+from rod_oracles import tip
 from thorough import cases
 
 import ddp
@@ -80,13 +80,6 @@ def test_the_command_simulates_and_lists_systems():
     fails_with(mayne("simulate", "soft/cable-arm", "--seconds", 0), 2, "--seconds: expected a positive number")
 
 
-def tip(robot, q):
-    """Position of the end of the chain of a robot, by Pinocchio."""
-    data = robot.chain.createData()
-    pin.forwardKinematics(robot.chain, data, robot.to_chain(q))
-    return data.oMi[robot.chain.njoints - 1].translation
-
-
 def sq(x, weights=1.0):
     return 0.5 * float(np.sum(weights * x * x))
 
@@ -121,7 +114,7 @@ def test_reaches_cost_what_their_definitions_say(name, rng):
     U = rng.uniform(0.0, 2.0, (problem.horizon, problem.dynamics.nu))
     X = problem.dynamics.rollout(problem.x0, U)
     Q, V = X[:, : robot.nq], X[:, robot.nq :]
-    expected = terminal(tip(robot, Q[-1]), V[-1])
+    expected = terminal(tip(robot, Q[-1]).translation, V[-1])
     expected += problem.dynamics.dt * sum(running(q, v, u) for q, v, u in zip(Q, V, U, strict=False))
     assert problem.horizon * problem.dynamics.dt == pytest.approx(0.8)
     assert problem.cost(X, U) == pytest.approx(expected, rel=1e-11)
@@ -138,7 +131,7 @@ def test_both_methods_reach_the_same_minimum_within_the_tensions(solved, name):
     assert exact.U[:, :cables].min() >= 0.0
     assert exact.U[:, :cables].max() <= 40.0
     robot = exact.problem.dynamics.robot
-    missed = np.linalg.norm(tip(robot, exact.X[-1, : robot.nq]) - TARGETS[name])
+    missed = np.linalg.norm(tip(robot, exact.X[-1, : robot.nq]).translation - TARGETS[name])
     assert (missed > 0.1) == (name == "soft/out-of-reach")
 
 
