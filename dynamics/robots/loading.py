@@ -90,11 +90,14 @@ def read_named(name: str, root: str | None) -> Found:
             f" {nearest(name, robots_loader.ROBOTS)}"
         )
     entry = robots_loader.ROBOTS[name]
-    if entry.sdf_filename:
-        return _named_sdf(name, entry, root)
-    inside = Path(entry.path, entry.urdf_subpath, entry.urdf_filename)
+    of_urdf = entry.urdf_subpath, entry.urdf_filename
+    inside = Path(entry.path, *((entry.sdf_subpath, entry.sdf_filename) if entry.sdf_filename else of_urdf))
     folder = Path(getModelPath(str(inside)))
     floating = entry.free_flyer if root is None else root == "free-flyer"
+    usual = entry.srdf_filename if floating == entry.free_flyer else ""
+    srdf = str(folder / entry.path / entry.srdf_subpath / usual) if usual else ""
+    if entry.sdf_filename:
+        return _named_sdf(name, folder / inside, floating, srdf, entry.ref_posture)
     if "__init__" in vars(entry):  # a robot cut out of another, which only its loader knows how to do
         if floating != entry.free_flyer:
             raise ModelError(f"root: {name!r} comes with its own root joint; leave root out")
@@ -106,8 +109,7 @@ def read_named(name: str, root: str | None) -> Found:
     model, _, source, *_ = read_file(folder / inside, "free-flyer" if floating else "fixed", (str(folder / "../.."),))
     model.name = name
     q0 = None
-    if entry.srdf_filename and floating == entry.free_flyer:
-        srdf = str(folder / entry.path / entry.srdf_subpath / entry.srdf_filename)
+    if srdf:
         q0 = readParamsFromSrdf(model, srdf, False, entry.has_rotor_parameters, entry.ref_posture)
         q0 = _by_whole_turns(model, q0)
     return Found(model, q0, source and source._replace(is_named=True))
@@ -137,25 +139,18 @@ LOCKED = {"cassie": ("knee-spring-joint", "shin-spring-joint")}
 """Joints of SDF models left out: triangles of bodies about leaf springs, whose bending another joint models."""
 
 
-def _named_sdf(name: str, entry: Any, root: str | None) -> Found:
-    """The robot of an SDF file of example-robot-data, in its usual posture."""
-    from example_robot_data.utils import getModelPath
-
-    inside = Path(entry.path, entry.sdf_subpath, entry.sdf_filename)
-    path = Path(getModelPath(str(inside))) / inside
+def _named_sdf(name: str, path: Path, floating: bool, srdf: str, posture: str) -> Found:
+    """The robot of an SDF file of example-robot-data, in a posture of an SRDF file, if there is one."""
     where = f"robot file {str(path)!r}"
     document = inspection.parse(inspection.read_bytes(path, where), where)
     fixed = [f"{side}-{joint}" for joint in LOCKED.get(name, ()) for side in ("left", "right")]
-    floating = entry.free_flyer if root is None else root == "free-flyer"
     found = sdf.read(document, where, _root(document, floating), fixed)
     model = found.model
     model.name = name
     q0 = pin.neutral(model)
-    if entry.srdf_filename and floating == entry.free_flyer:
-        folder = path.parents[len(inside.parts) - 1]
-        srdf = folder / entry.path / entry.srdf_subpath / entry.srdf_filename
-        pin.loadReferenceConfigurations(model, str(srdf), False)
-        q0 = pin.normalize(model, model.referenceConfigurations[entry.ref_posture])
+    if srdf:
+        pin.loadReferenceConfigurations(model, srdf, False)
+        q0 = pin.normalize(model, model.referenceConfigurations[posture])
     return found._replace(q0=q0).of(Source(str(path), (), is_named=True))
 
 
@@ -194,18 +189,16 @@ def _read(document: ElementTree.Element, text: str, where: str, root: str | None
         source = source._replace(mjcf=text.encode())
         return reading.read(_mjcf_path(source), source.mjcf, root).of(source)
     joint = _root(document, root == "free-flyer")
-    if document.tag == "robot":
-        urdf.check(document, where)
-        urdf.without_spaces(document)
-        urdf.name_apart_from_the_world(document)
-        source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
-        reader, given = pin.buildModelFromXML, source.urdf
-    elif document.tag == "sdf":
+    if document.tag == "sdf":
         return sdf.read(document, where, joint).of(source)
-    else:
+    if document.tag != "robot":
         raise ModelError(f"{where}: expected a <robot>, <mujoco> or <sdf> element at the top, got <{document.tag}>")
+    urdf.check(document, where)
+    urdf.without_spaces(document)
+    urdf.name_apart_from_the_world(document)
+    source = source._replace(urdf=ElementTree.tostring(document, encoding="unicode"))
     try:
-        return Found(reader(given, *joint), followers=urdf.mimics(document)).of(source)
+        return Found(pin.buildModelFromXML(source.urdf, *joint), followers=urdf.mimics(document)).of(source)
     except (ValueError, RuntimeError, IndexError) as reason:
         raise ModelError(f"{where}: Pinocchio cannot read it ({reason})") from None
 
