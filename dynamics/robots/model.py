@@ -32,7 +32,7 @@ class Robot:
     handle: what kernels that know rods are given of the tree; room: numbers of working memory that rods take.
     branches: parts of the tree that carry frames, as far as they have been asked for, see `dynamics.quantities.frames`.
     loops: pairs of frames that are held together, which implicit steps keep; q0 is made to close them. ModelError if
-    they cannot be closed, or if one holds what others hold.
+    they cannot be closed, or if one holds what others hold.   held: their arrays, for kernels.
     What is compiled stays: changes of ``model`` after this (gravity, inertias) need a new ``load(model)``, which solves
     tell of.
     """
@@ -67,11 +67,11 @@ class Robot:
         self._close(loops)
 
     def _close(self, loops: Iterable[Loop]) -> None:
-        """Enter loops, and make q0 close them."""
+        """Enter loops, and their arrays for kernels, and make q0 close them."""
         self.loops = loop.given(self.mechanism, loops)
         if self.loops:
             self.q0 = self.closed(self.q0)
-            self.held = loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
+        self.held = loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
 
     @property
     def _joints(self) -> pin.Model:
@@ -102,11 +102,6 @@ class Robot:
         if "model" in vars(self):
             return self
         return self._of[0].modelled if "_of" in vars(self) else None
-
-    @cached_property
-    def held(self) -> loop.Loops:
-        """The arrays of ``loops``, for kernels."""
-        return loop.compile_loops(self.mechanism, self.tree.previous, self.loops, self.q0)
 
     @property
     def name(self) -> str:
