@@ -15,8 +15,6 @@ from ddp.errors import one_of as one_of
 from ddp.errors import rows as rows
 from ddp.matrices import definite
 from ddp.protocols import Array
-from ddp.systems.derived_dynamics import as_system
-from ddp.systems.system import System
 from dynamics.geometry.solids import pose as pose
 from dynamics.quantities import frames
 from dynamics.robots.libraries import pin
@@ -154,8 +152,3 @@ def ordered(lower: Array, upper: Array, rows: NDArray[np.int64] | None = None, u
         i = int(np.argmax(lower > upper))
         at = i if rows is None else rows[i]
         raise ProblemError(f"lower: expected at most upper, got {lower[i]} > {upper[i]}{unit} at [{at}]")
-
-
-def system(field: str, value: Any) -> System:
-    """A system of the Dynamics protocol."""
-    return as_system(value, field)

@@ -20,6 +20,7 @@ from ddp.constraints.compiled import KernelConstraint
 from ddp.constraints.selection import combination, selection
 from ddp.errors import ProblemError, as_array, axes, instance, suggesting
 from ddp.protocols import Array
+from ddp.systems.derived_dynamics import as_system
 from ddp.systems.system import System
 from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Mark
@@ -187,7 +188,7 @@ class StateEquality(OfSystem, StateConstraint):
     _layout: Layout = field(init=False, repr=False)
 
     def _settle(self) -> None:
-        checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
+        checks.settle(self, dynamics=as_system(self.dynamics))
         target = as_array("target_x", self.target_x, (self.nx,)).copy()
         self.dynamics.check_state("target_x", target)
         zeros = np.zeros(self.dynamics.n)

@@ -24,7 +24,7 @@ from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
 from ddp.errors import as_array, suggesting
 from ddp.protocols import Array, copied
-from ddp.systems.derived_dynamics import refuse_positions
+from ddp.systems.derived_dynamics import as_system, refuse_positions
 from ddp.systems.system import System
 from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Mark
@@ -58,7 +58,7 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
     _layout: Layout = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checks.settle(self, dynamics=checks.system("dynamics", self.dynamics))
+        checks.settle(self, dynamics=as_system(self.dynamics))
         refuse_positions("target_x", self.target_x, self.dynamics)
         target = checks.targets("target_x", self.target_x, self.nx)
         self.dynamics.check_state("target_x", target)
