@@ -10,13 +10,14 @@ from thorough import cases
 
 import dynamics
 from ddp.machine.tiles import padded
+from dynamics.geometry.configuration import integrate_batch
 from dynamics.robots.equipment import Equipment
 
 NAMED = ("ur5", "panda", "hyq", "anymal", "talos")
 ROBOTS = cases([*NAMED, *range(20)], [*NAMED, *range(8)])
 """Keys of `robot_of`: names, and seeds of random trees."""
 
-STEP = 1e-3
+STEP, COMPLEX_STEP = 1e-3, 1e-30
 
 
 def random_inertia(rng):
@@ -166,6 +167,22 @@ def pin_forward_derivatives(robot, data, q, v, tau, fext=None):
     extra = () if fext is None else (pin_forces(fext),)
     pin.computeABADerivatives(robot.model, data, q, v, tau, *extra)
     return np.array([data.ddq_dq, data.ddq_dv, symmetric(data.Minv)])
+
+
+def complex_steps(of, samples, along):
+    """Complex samples q, v, ... of a robot or a tree of so many numbers, each stepped in one number of one of them.
+
+    along: which of the samples.
+    """
+    count = of.nv if along == 0 else len(samples[along])
+    found = [np.tile(x, (count, 1)).astype(complex) for x in samples]
+    steps = 1j * COMPLEX_STEP * np.eye(count)
+    if along > 0:
+        found[along] += steps
+        return found
+    moved, still = np.zeros((count, of.nq + count), complex), np.zeros((count, count), complex)
+    integrate_batch(of.tree, np.hstack([found[0], still]), np.hstack([steps, still]), moved)
+    return [np.ascontiguousarray(moved[:, : of.nq]), *found[1:]]
 
 
 def fourth_order(f, h=STEP):

@@ -4,7 +4,9 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import (
+    COMPLEX_STEP,
     ROBOTS,
+    complex_steps,
     differenced_tensors,
     directions,
     pin_forces,
@@ -17,34 +19,15 @@ from oracles import (
 )
 
 import dynamics
-from dynamics.geometry.configuration import integrate_batch
 from dynamics.rigid_bodies import batch
 
 STATES = 20
-COMPLEX_STEP = 1e-30
-
-
-def complex_steps(robot, q, v, a, along):
-    """Pairs of complex samples, one per degree of freedom, stepped along q, v or a."""
-    steps = 1j * COMPLEX_STEP * np.eye(robot.nv)
-    Q = np.tile(q, (robot.nv, 1)).astype(complex)
-    V = np.tile(v, (robot.nv, 1)).astype(complex)
-    A = np.tile(a, (robot.nv, 1)).astype(complex)
-    if along == "q":
-        integrate = np.zeros((robot.nv, robot.nq + robot.nv), complex)
-        integrate_batch(robot.tree, np.hstack([Q, 0 * V]), np.hstack([steps, 0 * V]), integrate)
-        Q = integrate[:, : robot.nq].copy()
-    elif along == "v":
-        V = V + steps
-    else:
-        A = A + steps
-    return Q, V, A
 
 
 def complex_first_derivatives(robot, q, v, a, along):
     """D_k of (∂τ/∂q, ∂τ/∂v, M), last index k, by complex step."""
     nv = robot.nv
-    Q, V, A = complex_steps(robot, q, v, a, along)
+    Q, V, A = complex_steps(robot, (q, v, a), along)
     out = np.empty((3, nv, nv, nv), complex)
     memory = np.empty(batch.size(robot.tree.nb, robot.nq, nv), complex)
     batch.inverse_dynamics_derivatives(robot.tree.address, memory, Q, V, A, np.zeros((nv, 0, 6)), out)
@@ -100,8 +83,8 @@ def test_tensors_agree_with_complex_step_and_with_their_contraction(key):
         q, v, a = random_state(robot, rng, speed=2.0)
         mu = rng.normal(size=robot.nv)
         tensors = dynamics.inverse_dynamics_second_derivatives(robot, q, v, a)
-        dqdq, dvdq, dadq = complex_first_derivatives(robot, q, v, a, "q")
-        dvdv = complex_first_derivatives(robot, q, v, a, "v")[1]
+        dqdq, dvdq, dadq = complex_first_derivatives(robot, q, v, a, 0)
+        dvdv = complex_first_derivatives(robot, q, v, a, 1)[1]
         for value, truth in zip(tensors, (dqdq, dvdv, dvdq, dadq), strict=True):
             assert relative_error(value, truth) < 1e-12
         hessian = dynamics.inverse_dynamics_hessian(robot, q, v, a, mu)
@@ -117,8 +100,8 @@ def test_first_derivatives_agree_with_complex_step_of_the_torques(key):
     robot, rng = robot_of(key), np.random.default_rng(seed_of(key))
     q, v, a = random_state(robot, rng)
     first = dynamics.inverse_dynamics_derivatives(robot, q, v, a)
-    for value, along in zip(first, "qva", strict=True):
-        Q, V, A = complex_steps(robot, q, v, a, along)
+    for along, value in enumerate(first):
+        Q, V, A = complex_steps(robot, (q, v, a), along)
         tau = np.empty((robot.nv, robot.nv), complex)
         memory = np.empty(batch.size(robot.tree.nb, robot.nq, robot.nv), complex)
         batch.inverse_dynamics(robot.tree.address, memory, Q, V, A, np.zeros((robot.nv, 0, 6)), tau)

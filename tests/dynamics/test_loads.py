@@ -2,19 +2,16 @@
 
 import numpy as np
 import pytest
-from oracles import relative_error
+from oracles import COMPLEX_STEP, complex_steps, relative_error
 from rod_oracles import random_assembly
 
 from ddp.compiling.kernel import kernel
 from ddp.machine.aligned import working_memory
 from ddp.machine.memory import as_matrix, memory_of, rows_of
 from dynamics import ContactSprings, Cylinder, Plane, Water
-from dynamics.geometry.configuration import integrate_batch
 from dynamics.rigid_bodies.kinematics import Workspace
 from dynamics.rigid_bodies.passive import entries_of
 from dynamics.rigid_bodies.residual import residual_by_controls, residual_derivatives, residual_hessian
-
-STEP = 1e-30
 
 
 @kernel
@@ -71,19 +68,6 @@ class Residual:
                 np.zeros((0, 6)), out)  # fmt: skip
         return *out[: 4 * nv * nv].reshape(4, nv, nv), out[4 * nv * nv :].reshape(nv, -1)
 
-    def stepped(self, q, v, a, u, along):
-        """Samples stepped along one argument by complex steps."""
-        n = self.nv if along < 3 else len(u)
-        samples = [np.tile(x, (n, 1)).astype(complex) for x in (q, v, a, u)]
-        step = 1j * STEP * np.eye(n)
-        if along == 0:
-            moved = np.zeros((n, self.nq + n), complex)
-            integrate_batch(self.tree, np.hstack([samples[0], 0 * samples[1]]), np.hstack([step, 0 * step]), moved)
-            samples[0] = moved[:, : self.nq]
-        else:
-            samples[along] = samples[along] + step
-        return self.first(*samples)
-
 
 def assert_exact(robot, rng, speed=1.0, bars=(1e-12, 1e-11)):
     f = Residual(robot)
@@ -91,15 +75,15 @@ def assert_exact(robot, rng, speed=1.0, bars=(1e-12, 1e-11)):
     u = rng.normal(size=f.cables)
     R, *first = f.first(*(x[None] for x in (q, v, a, u)))
     assert np.isfinite(R).all()
-    found = [f.stepped(q, v, a, u, along) for along in range(4 if f.cables else 3)]
+    found = [f.first(*complex_steps(f, (q, v, a, u), along)) for along in range(4 if f.cables else 3)]
     for k, (mine, by) in enumerate(zip(first, found, strict=False)):
-        assert relative_error(mine[0], by[0].imag.T / STEP) < bars[0], k
+        assert relative_error(mine[0], by[0].imag.T / COMPLEX_STEP) < bars[0], k
     second = f.second(q, v, a, u, omega)
     (_, q_q, q_v, q_a, q_u), (_, _, v_v, *_), *_ = found
     truths = [  # row first derivative, column second
-        np.einsum("i,kij->jk", omega, q_q.imag / STEP), np.einsum("i,kij->kj", omega, q_v.imag / STEP),
-        np.einsum("i,kij->kj", omega, v_v.imag / STEP), np.einsum("i,kij->kj", omega, q_a.imag / STEP),
-        np.einsum("i,kij->kj", omega, q_u.imag / STEP),
+        np.einsum("i,kij->jk", omega, q_q.imag / COMPLEX_STEP), np.einsum("i,kij->kj", omega, q_v.imag / COMPLEX_STEP),
+        np.einsum("i,kij->kj", omega, v_v.imag / COMPLEX_STEP), np.einsum("i,kij->kj", omega, q_a.imag / COMPLEX_STEP),
+        np.einsum("i,kij->kj", omega, q_u.imag / COMPLEX_STEP),
     ]  # fmt: skip
     for k, (mine, truth) in enumerate(zip(second, truths, strict=True)):
         if truth.size:

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import random_inertia, relative_error
+from oracles import COMPLEX_STEP, complex_steps, random_inertia, relative_error
 from rod_oracles import (
     HANGING,
     SILICONE,
@@ -21,25 +21,7 @@ from dynamics import Assembly, Circle, Rod
 from dynamics.geometry.configuration import integrate_batch
 from dynamics.rigid_bodies import batch
 
-STEP = 1e-30
 TREES = range(12)
-ALONG = ("q", "v", "a")
-
-
-def stepped(robot, q, v, a, along):
-    """Complex samples, one for each degree of freedom, stepped along q, v or a."""
-    nv = robot.nv
-    Q, V, A = (np.tile(x, (nv, 1)).astype(complex) for x in (q, v, a))
-    step = 1j * STEP * np.eye(nv)
-    if along == "q":
-        moved = np.zeros((nv, robot.nq + nv), complex)
-        integrate_batch(robot.tree, np.hstack([Q, 0 * V]), np.hstack([step, 0 * V]), moved)
-        Q = np.ascontiguousarray(moved[:, : robot.nq])
-    elif along == "v":
-        V = V + step
-    else:
-        A = A + step
-    return Q, V, A
 
 
 def run(robot, kernel, samples, shape):
@@ -48,20 +30,18 @@ def run(robot, kernel, samples, shape):
     memory = np.zeros(batch.size(tree.nb, robot.nq, robot.nv, tree.room), complex)
     out = np.zeros(shape, complex)
     kernel(tree, memory, *samples, np.zeros((N, 0, 6), complex), out)
-    return out.imag / STEP
+    return out.imag / COMPLEX_STEP
 
 
 def assert_exact(robot, q, v, a, mu):
     nv = robot.nv
     first = dynamics.inverse_dynamics_derivatives(robot, q, v, a)
     second = dynamics.inverse_dynamics_hessian(robot, q, v, a, mu)
-    found = {along: stepped(robot, q, v, a, along) for along in ALONG}
-    for value, along in zip(first, ALONG, strict=True):
-        truth = run(robot, batch.inverse_dynamics, found[along], (nv, nv)).T
-        assert relative_error(value, truth) < 1e-12, along
-    by_q, by_v = (
-        run(robot, batch.inverse_dynamics_derivatives, found[along], (3, nv, nv, nv)) for along in "qv"
-    )
+    found = [complex_steps(robot, (q, v, a), along) for along in range(3)]
+    for value, samples in zip(first, found, strict=True):
+        truth = run(robot, batch.inverse_dynamics, samples, (nv, nv)).T
+        assert relative_error(value, truth) < 1e-12
+    by_q, by_v = (run(robot, batch.inverse_dynamics_derivatives, found[k], (3, nv, nv, nv)) for k in (0, 1))
     truths = {  # row first derivative, column second
         "qq": np.einsum("i,kij->jk", mu, by_q[0]), "qv": np.einsum("i,kij->kj", mu, by_q[1]),
         "vv": np.einsum("i,kij->jk", mu, by_v[1]), "qa": np.einsum("i,kij->kj", mu, by_q[2]),
