@@ -21,7 +21,7 @@ from dynamics.robots.libraries import pin
 from dynamics.robots.loop import Loop
 from dynamics.robots.mjcf.compiling import Elements, import_mujoco
 from dynamics.robots.mjcf.passive import active_equalities, couplings
-from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE, rotation
+from dynamics.robots.mjcf.states import BALL, FREE, HINGE, SLIDE, pose, rotation
 from dynamics.robots.omissions import Omissions
 
 _KINDS = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
@@ -58,7 +58,7 @@ def pinocchio_model(m: Any, name: str, gravity: Array) -> pin.Model:
     carrier, place = np.zeros(m.nbody, dtype=int), [pin.SE3.Identity()] * m.nbody
     for b in range(1, m.nbody):
         parent = int(m.body_parentid[b])
-        joint, here = int(carrier[parent]), place[parent] * _pose(m.body_pos[b], m.body_quat[b])
+        joint, here = int(carrier[parent]), place[parent] * pose(m.body_pos[b], m.body_quat[b])
         for j in range(m.body_jntadr[b], m.body_jntadr[b] + m.body_jntnum[b]):
             joint, here = _add_joint(model, m, j, joint, here)
         carrier[b], place[b] = joint, here
@@ -96,7 +96,7 @@ def _add_frames(model: pin.Model, m: Any, carrier: NDArray[np.int64], place: lis
         model.addBodyFrame(name, int(carrier[b]), place[b], body_frame(int(m.body_parentid[b])) if b else 0)
     for s in range(m.nsite):
         b = int(m.site_bodyid[s])
-        here = place[b] * _pose(m.site_pos[s], m.site_quat[s])
+        here = place[b] * pose(m.site_pos[s], m.site_quat[s])
         name = free_name(model, m.site(s).name or f"site{s}", "_site")
         model.addFrame(pin.Frame(name, int(carrier[b]), body_frame(b), here, pin.FrameType.OP_FRAME), False)
     for j in range(1, model.njoints):
@@ -123,10 +123,6 @@ def _set_limits(model: pin.Model, m: Any) -> None:
             weakest[k], strongest[k] = m.jnt_actfrcrange[j]
     model.lowerPositionLimit, model.upperPositionLimit = lower, upper
     model.lowerEffortLimit, model.upperEffortLimit = weakest, strongest
-
-
-def _pose(position: Array, quaternion: Array) -> pin.SE3:
-    return pin.SE3(rotation(quaternion), np.array(position))
 
 
 def _shift(offset: Array) -> pin.SE3:
@@ -190,7 +186,7 @@ def _ends(m: Any, model: pin.Model, i: int, kind: str) -> list[pin.Frame]:
     first, second, data = int(m.eq_obj1id[i]), int(m.eq_obj2id[i]), np.array(m.eq_data[i])
     if m.eq_objtype[i] == import_mujoco().mjtObj.mjOBJ_SITE:
         bodies = [int(m.site_bodyid[s]) for s in (first, second)]
-        places = [pin.SE3(rotation(m.site_quat[s]), np.array(m.site_pos[s])) for s in (first, second)]
+        places = [pose(m.site_pos[s], m.site_quat[s]) for s in (first, second)]
     else:
         bodies = [first, second]
         anchors = (data[:3], data[3:6]) if kind == "CONNECT" else (data[3:6], data[:3])

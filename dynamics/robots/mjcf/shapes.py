@@ -10,7 +10,7 @@ import numpy as np
 from dynamics.robots.libraries import coal, pin
 from dynamics.robots.mjcf.bodies import body_frame
 from dynamics.robots.mjcf.compiling import compile_file, import_mujoco
-from dynamics.robots.mjcf.states import rotation
+from dynamics.robots.mjcf.states import pose
 
 _SHOWN = 3
 """Geoms of groups before this one are shown, as in MuJoCo's viewer: those behind it are for contacts."""
@@ -35,7 +35,7 @@ def shapes(model: pin.Model, path: Path, text: bytes, colliding: bool = False) -
         if solid is None or (color[3] == 0.0 and not colliding):
             continue
         frame = model.frames[body_frame(int(m.geom_bodyid[g]))]
-        here = pin.SE3(rotation(m.geom_quat[g]), np.array(m.geom_pos[g]))
+        here = pose(m.geom_pos[g], m.geom_quat[g])
         name = f"{m.geom(g).name or 'geom'}_{g}"
         shape = pin.GeometryObject(name, frame.parentJoint, frame.placement * here, solid)
         shape.meshColor = color

@@ -32,6 +32,11 @@ def rotation(quaternion: Array) -> Array:
     return np.asarray(pin.Quaternion(w, x, y, z).matrix())
 
 
+def pose(position: Array, quaternion: Array) -> "pin.SE3":
+    """The pose at a position, turned by a quaternion (w, x, y, z)."""
+    return pin.SE3(rotation(quaternion), np.array(position))
+
+
 def configuration(m: Any, qpos: Array) -> Array:
     """The configuration q (nq,) of MuJoCo's qpos, its quaternions of length one."""
     q = np.array(qpos, dtype=np.float64)
