@@ -13,14 +13,13 @@ from ddp.batch.loop import leave
 from ddp.batch.sweeps import copy
 from ddp.compiling.kernel import callback, kernel
 from ddp.derivatives import Derivatives
-from ddp.interior import ending, iteration, passes, trials
-from ddp.interior.course import CROSSING, END, KNOWN, MOVED, START, TOLERANCE, UNKNOWN, magnitude
-from ddp.interior.ending import BEST, ENDS, GOES_ON, ROUNDS, SHOWS, Ends
+from ddp.interior import iteration, passes, trials
+from ddp.interior.course import KNOWN, MOVED, NEARLY, START, UNKNOWN, magnitude
 from ddp.interior.handover import WORSE
-from ddp.interior.iteration import CROSSES, TOOK, Decisions
+from ddp.interior.iteration import ENDS, TOOK, Decisions
 from ddp.interior.layout import Workplace
-from ddp.interior.memory import MOST, Memory, trajectory
-from ddp.interior.solve import DOUBTFUL, NEARLY, PATIENCE_WITHIN
+from ddp.interior.memory import Memory, trajectory
+from ddp.interior.solve import PATIENCE_WITHIN
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import floats_at
 from ddp.machine.written import address, assign, copied, filled
@@ -37,17 +36,17 @@ def full_space_of(problem: Problem, solver: DDP, routines: Routines) -> tuple[Fu
     memory, terms, limit, swept = place.memory, problem.objective.table.copy(), solver.max_iterations, place.swept
     memory.terms = address(terms)
     assign(memory, {"given": place.bounds.address, "imposed": place.imposed.address})
-    first, last, (k, K) = place.decisions, place.ending, place.backward.policy
-    assign(first, {"tolerance": solver.tolerance, "crosses": int(solver.tolerance < CROSSING), "limit": limit})
-    course, ends = copied(first), copied(last)
+    first, (k, K) = place.decisions, place.backward.policy
+    assign(first, {"tolerance": solver.tolerance, "limit": limit})
+    course = copied(first)
     derived = {name: address(array) for name, array in zip(Derivatives._fields, swept[:-1], strict=False)}
     record = filled(
         FullSpace, go_on=_go_on.address, most=limit - PATIENCE_WITHIN, memory=memory.address, course=course.address,
-        first_course=first.address, course_words=len(first._words), ending=ends.address, first_ending=last.address,
-        ending_words=len(last._words), derived=filled(Derived, **derived), T=address(place.backward.second),
-        k=address(k), K=address(K), gaps=address(place.own["gaps"]), sweeping=memory.sweeping,
+        first_course=first.address, course_words=len(first._words), derived=filled(Derived, **derived),
+        T=address(place.backward.second), k=address(k), K=address(K), gaps=address(place.own["gaps"]),
+        sweeping=memory.sweeping,
     )  # fmt: skip
-    return record, (place, terms, course, ends)
+    return record, (place, terms, course)
 
 
 def go_on(worker, lane, unused, none):  # type: ignore[no-untyped-def]
@@ -72,7 +71,7 @@ def go_on(worker, lane, unused, none):  # type: ignore[no-untyped-def]
         one.stage, one.sweep = SWEEPS, NOT_SWEPT
         return
     one.linear, one.sweep = 0, NOT_SWEPT
-    if came in (CROSSES, iteration.ENDS) and finish(w, one, f, p, s, came == CROSSES):
+    if came == ENDS and finish(w, one, f, p, s):
         one.stage, one.alpha = FOLLOWS, 1.0
     else:
         leave(w, one)
@@ -83,7 +82,6 @@ def begin(w, lane, f, p):
     """Begin where a lane is: with gaps, derivatives, the scale and first multipliers there."""
     N, nz = w.N, w.n + w.nu
     copy(integers_at(f.course, (f.course_words,)), integers_at(f.first_course, (f.course_words,)), f.course_words)
-    copy(integers_at(f.ending, (f.ending_words,)), integers_at(f.first_ending, (f.ending_words,)), f.ending_words)
     copy(integers_at(p.terms, (5 * w.terms,)), integers_at(lane.table, (5 * w.terms,)), 5 * w.terms)
     copy(floats_at(p.X), lane.X, (N + 1) * w.nx)
     copy(floats_at(p.tried_U), lane.U, N * w.nu)
@@ -99,27 +97,13 @@ def begin(w, lane, f, p):
 
 
 @kernel
-def finish(w, lane, f, p, s, crosses):
-    """Take Newton's steps to the minimum, and the lane there, with its gains; whether they lead to it.
-
-    crosses: whether they are iterations, before the solve has converged.
-    """
-    e = Ends(f.ending)
-    e.allowed = DOUBTFUL if s.tolerance <= END and not crosses else TOLERANCE
-    e.shown, e.most = 1 if crosses else 0, min(ROUNDS, s.limit - s.done) if crosses else ROUNDS
-    ending.begin(f.memory, f.ending, False)
-    came = GOES_ON
-    while came in (GOES_ON, SHOWS):
-        came, made = ending.run(f.memory, f.ending, MOST)
-        s.done += made
-    if came != ENDS or not (e.best <= e.allowed and e.share == 1.0):
-        return False
-    ending.restore(f.memory, BEST)
-    if not (p.gap <= NEARLY and p.cost <= lane.cost + WORSE * abs(lane.cost)):
+def finish(w, lane, f, p, s):
+    """Take a lane to the minimum that steps have led to, with the gains of their last sweep; whether it is one."""
+    if not (s.exact and p.gap <= NEARLY and p.cost <= lane.cost + WORSE * abs(lane.cost)):
         return False
     copy(lane.X, floats_at(p.X), (w.N + 1) * w.nx)
     copy(lane.U, floats_at(p.U), w.N * w.nu)
-    copy(lane.K, floats_at(p.kept_K), w.N * w.nu * w.n)
+    copy(lane.K, floats_at(f.K), w.N * w.nu * w.n)
     for i in range(w.N * w.nu):
         lane.k[i] = 0.0
     forget(lane)

@@ -77,11 +77,11 @@ class FullSpace(Struct):
     """Memory of one lane's full-space steps.
 
     go_on: C function that takes them, after no more than ``most`` iterations by rollouts.   memory: a
-    `ddp.interior.memory.Memory`.   course, ending: its `Decisions` and `Ends`, of so many words; first_course,
-    first_ending: these as steps begin.   derived, T, k, K, gaps: what is swept.   sweeping: a `Sweeping`.
+    `ddp.interior.memory.Memory`.   course: its `Decisions`, of so many words; first_course: these as steps begin.
+    derived, T, k, K, gaps: what is swept.   sweeping: a `Sweeping`.
     """
 
-    go_on, most, memory, course, first_course, course_words, ending, first_ending, ending_words = each(9, integer)
+    go_on, most, memory, course, first_course, course_words = each(6, integer)
     derived: Derived = nested(Derived)
     T, k, K, gaps = each(4, integer)
     sweeping: Sweeping = nested(Sweeping)

@@ -41,6 +41,9 @@ GIVEN_WAY, STAYS = 1e-6, 0.01
 """Rows that are elastic and miss a bound by more violate it; and still will where steps, bounds and what is open cost
 no more than this share of what violations cost."""
 
+NEARLY = 1e-5
+"""Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
+
 HALVED = 0.5
 """Half is enough of what is open for full steps, of violations to fall, of first steps, and to go within bounds."""
 

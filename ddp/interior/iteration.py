@@ -111,7 +111,7 @@ def iterate(s, p):
         return GIVES
     if course.is_crossing(s, p, way):
         return CROSSES
-    if course.is_solved(s, p, way) or course.stays_violated(s, p, way):
+    if (course.is_solved(s, p, way) and ends(s, p)) or course.stays_violated(s, p, way):
         return ENDS
     if s.done >= s.limit:
         return LIMIT
@@ -119,6 +119,26 @@ def iterate(s, p):
     s.alpha = search(s, p, way)
     s.done += 1
     return follow(s, p, way, was_open, before)
+
+
+@kernel
+def ends(s, p):
+    """Whether a solve ends where it has converged; where nothing can bind, by a Newton's step if that is short enough.
+
+    It squares errors that are small. Where a loose tolerance has let larger ones by, so that it opens gaps, raises the
+    cost or is none of the exact Hessian, the solve goes on to the least tolerance.
+    """
+    if p.M > 0 or p.limited != 0:
+        return True
+    loose = s.tolerance > course.END
+    if s.exact:
+        found, most = along(p.address, 1.0, np.inf), p.cost + course.END * (course.unit(p) + abs(p.cost))
+        if found.gap <= course.NEARLY and not (loose and found.cost > most):
+            accept(p.address, found, 1.0)
+            s.known = course.MOVED
+            return True
+    s.tolerance = min(s.tolerance, course.END)
+    return not loose
 
 
 @kernel

@@ -6,7 +6,8 @@
             let sweeps keep to limits of controls from the first fall on, if these are all that is bounded
             let constraints give way where no step is found, or multipliers grow without end: if violations are at a
             minimum whatever they cost, they cannot be met
-            stop where all errors are small; before, where a step promises little, Newton's steps hold what binds
+            stop where all errors are small, after another step where nothing can bind; before, where a step promises
+            little, Newton's steps hold what binds
             eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
             roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts,
             with states that move linearly or, with constraints, follow from controls

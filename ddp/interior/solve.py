@@ -9,7 +9,7 @@ import numpy as np
 from ddp.constraints.impossible import slope
 from ddp.errors import UndefinedCostError
 from ddp.guesses import as_multipliers
-from ddp.interior.course import CROSSING, END, START, TOLERANCE, WARM, magnitude, unit
+from ddp.interior.course import CROSSING, END, NEARLY, START, TOLERANCE, WARM, magnitude, unit
 from ddp.interior.ending import ROUNDS
 from ddp.interior.finish import Finished, finish, kept
 from ddp.interior.memory import MOST
@@ -63,10 +63,6 @@ AT_LIMIT = 1e-7
 """Controls that a limit holds go there where they are as near, relative to their unit, or the room that limits leave
 where that is less, and their size."""
 
-NEARLY = 1e-5
-"""Gaps that are closed at the end by a rollout under the policy, if constraints hold there as well."""
-
-
 NEARBY = 0.1
 """Units that controls may be from those of an optimum whose gains are theirs."""
 
@@ -106,8 +102,10 @@ def minimise(descent: "Descent") -> Minimised:
     point, exact, sweep = interior.point, False, None if interior.finished else interior.point.backward.last()
     if end.ending.converged:
         loose, last = interior.open or interior.course.tolerance > END, _last(interior, sweep)
-        finished = interior.finished or finish(point, TOLERANCE if loose else DOUBTFUL, exact=solver.last_sweep)
-        if loose and finished.sweep is None:  # which rows are active is not clear yet
+        finished, bound = interior.finished or Finished(None, False), is_bounded(iterate.problem)
+        if bound and interior.finished is None:
+            finished = finish(point, TOLERANCE if loose else DOUBTFUL, exact=solver.last_sweep)
+        if bound and loose and finished.sweep is None:  # which rows are active is not clear yet
             interior.course.tolerance, interior.journal = END, None
             point.differentiate()
             end = interior.run(solver.max_iterations, warm=True)
@@ -164,6 +162,8 @@ def _left(iterate: Iterate, point: Point, end: End, sweep: Sweep | None, exact: 
     """The end of a solve; the iterate is left where the point is."""
     multipliers = point.multipliers
     iterate.arrive(*_followed(iterate, point, sweep))
+    if sweep is not None and end.ending.converged and not iterate.constrained:
+        iterate.backward.follow(sweep.K)
     return Minimised(end, sweep, exact, multipliers)
 
 
@@ -205,17 +205,23 @@ def _from_anew(descent: "Descent", scale: float, units: Array) -> tuple[Interior
         show, most = partial(descent.go_on, at=point), ROUNDS if descent.has_left(ROUNDS) else left
         return finish(point, TOLERANCE, None, show, most, at_once, exact=solver.last_sweep)
 
-    cross = newton if solver.tolerance < CROSSING else None  # looser solves end before
+    crosses = solver.tolerance < CROSSING and is_bounded(iterate.problem)  # looser solves end before
     alone = descent.watched or struggles in (_struggles_within, _struggles_freely)
     patience = 1 if alone else PATIENCE_WITHIN if struggles is _struggles_long else PATIENCE
     interior = Interior(
-        point, solver.tolerance, history, descent.go_on, descent.begun, struggles, proof, cross, patience, journal,
+        point, solver.tolerance, history, descent.go_on, descent.begun, struggles, proof, newton if crosses else None,
+        patience, journal,
         gives=not (iterate.guess is not None and iterate.guess.first and is_led(history)),
     )  # fmt: skip
     if state is None:
         return interior, interior.run(solver.max_iterations)
     go_on(interior, state)
     return interior, interior.go_on(solver.max_iterations)
+
+
+def is_bounded(problem: Problem) -> bool:
+    """Whether anything can bind: only then Newton's steps on the active set differ from those that lead there."""
+    return problem.limited or problem.constrained
 
 
 def is_small(problem: Problem) -> bool:

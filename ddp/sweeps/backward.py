@@ -262,6 +262,11 @@ class Backward:
         """Note that no sweep led to this trajectory: the last gains are no policy about it."""
         self.age, self._followed = None, False
 
+    def follow(self, K: Array) -> None:
+        """Take gains (N, nu, n) of others' sweeps as the policy about this trajectory."""
+        self._K[:] = K
+        self._followed = True
+
     def multiplier(self, costates: bool = False) -> str:
         """Vector that contracts the second order in the next sweep with blend > 0: `VALUE`, `COSTATE` or `POLICY`.
 

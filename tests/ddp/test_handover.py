@@ -116,6 +116,37 @@ def test_a_solve_that_ends_before_full_space_steps_leaves_the_motion_that_rollou
     assert "states do not follow" not in solution.status
 
 
+@pytest.mark.parametrize("name", ["cartpole/swing-up", "acrobot/swing-up"])
+def test_full_space_steps_that_nothing_can_bind_end_at_rounding(name, rng):
+    problem = problems.find(name)()
+    X0 = problem.x0 + 0.02 * rng.normal(size=(4, 4))
+    batch = ddp.Batch(problem, 4)
+    batch.solve({"x0": X0})
+    for i in range(4):
+        solution = ddp.solve(problem.starting_at(X0[i]))
+        assert solution.history[-1].full_space
+        assert solution.stationarity() <= 1e-10 * max(1.0, solution.cost)  # 1e-12 with a last step, 1e-7 without
+        np.testing.assert_allclose(batch.X[i], solution.X, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(batch.K[i], solution.K, rtol=0.0, atol=1e-10 * np.abs(solution.K).max())
+
+
+@pytest.mark.parametrize("step", ["auto", "linear"])
+@pytest.mark.parametrize("name", ["cartpole/swing-up", "pendulum/swing-up"])
+def test_motions_of_loose_tolerances_follow_from_their_controls(name, step):
+    problem = problems.find(name)()
+    still = np.zeros((problem.horizon, 1))
+    begun = problem.cost(problem.dynamics.rollout(problem.x0, still), still)
+    solver = ddp.DDP(tolerance=1.0, step=step)
+    solution = ddp.solve(problem, solver)
+    assert solution.gap() == 0.0
+    assert solution.cost < begun
+    assert solution.kind == "minimum"
+    if step == "auto":
+        batch = ddp.Batch(problem, 1, solver)
+        batch.solve({"x0": problem.x0[None]})
+        np.testing.assert_allclose(batch.X[0], solution.X, rtol=1e-10, atol=1e-10)
+
+
 class Mine(ddp.Backtracking):
     """The default's search by another name."""
 
