@@ -52,6 +52,10 @@ again: as long as it is less it rises."""
 LITTLE = 0.25
 """Gaps are little of what a trial leaves open if their square is no more than this share of its, see `may_do`."""
 
+OPEN = 0.1
+"""2-norm of what may be open before and after a motion comes sooner as a whole: prices of larger gaps say little, and
+arms came to fall first."""
+
 LESS_PROXIMAL = 0.1
 """By how much equalities give way less after a full step that did not close half of what is open."""
 
@@ -160,7 +164,8 @@ def follow(s, p, way, was_open, before):
         funnel(s, p.theta, (before - p.cost) / promised if shorter else 0.0)
     if s.alpha == 1.0 and p.M > 0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
-    s.travels = 1 if p.first > 0 and p.elastic == 0 and s.exact == 0 and s.alpha == 1.0 else 0
+    inexact = s.exact == 0 and s.alpha == 1.0
+    s.travels = 1 if p.first > 0 and p.elastic == 0 and inexact and p.theta <= OPEN else 0
     return TOOK
 
 

@@ -36,7 +36,8 @@ class Workplace:
     own: arrays by the names of a `Memory`.   swept: the derivatives that ``backward`` sweeps.   boxed: see `Point`.
     in_python: its parts in Python, None if everything is compiled: costs, constraints and dynamics.
     bounds: of the rows; imposed: by what binds alone, see active.py.
-    alphas (LANES,): steps that are rolled out.   decisions, ending: of solves and Newton's steps as they begin.
+    alphas (LANES,), lengths: steps that are rolled out, and a `Lengths` of them.   decisions, ending: of solves and
+    Newton's steps as they begin.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Workplace:
             size=backward.second[0].size,
         )  # fmt: skip
         of_lanes = {"lower": "low", "upper": "high", "to_X": "lanes_X", "to_U": "lanes_U", "gaps": "opened"}
-        lengths = filled(
+        self.lengths = lengths = filled(
             Lengths, **sizes, X=places["X"], U=places["U"], **{name: places[own] for name, own in of_lanes.items()},
             k=address(backward.policy[0]), K=address(backward.policy[1]), count=LANES, alphas=self.alphas,
         )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
 from ddp.errors import ModelError
-from ddp.interior.memory import CONTRACT, CURVE, DIFFERENTIATE, EVALUATE, LANES, STRAY, TRACK, WEIGH
+from ddp.interior.memory import CONTRACT, CURVE, DIFFERENTIATE, EVALUATE, STRAY, TRACK, WEIGH
 from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.protocols import Array
@@ -81,9 +81,9 @@ class PartsInPython:
             own["tried_gaps"].fill(np.inf)
 
     def _track(self) -> None:
-        place, own = self._place, self._place.own
-        policy = own["X"], own["U"], *place.backward.policy, place.alphas.copy()
-        own["lanes_X"][:LANES], own["lanes_U"][:LANES] = place.problem.dynamics.track(
+        place, own, count = self._place, self._place.own, read_one(self._place.lengths, "count")
+        policy = own["X"], own["U"], *place.backward.policy, place.alphas[:count].copy()
+        own["lanes_X"][:count], own["lanes_U"][:count] = place.problem.dynamics.track(
             *policy, own["opened"], own["low"], own["high"]
         )
 

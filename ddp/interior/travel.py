@@ -1,20 +1,35 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Motions that come sooner as a whole, where linear steps hardly move them in time.
 
 A robot that rests before it moves, or after, may move sooner or later at nearly the same cost. Exact Hessians are not
 positive definite in this valley, and the convex ones that take their place move a motion by a knot or less in an
 iteration: an acrobot's swing-up by 12 knots in 58 iterations. Here it comes 1, 2, 4, ... knots sooner for as long as
-that pays, and its multipliers with it. Controls follow it from the initial state under the gains of the last sweep, so
-that hardly a gap is left, and hold the last state at the end.
+that pays, and its slacks and multipliers with it. Controls follow it from the initial state under the gains of the last
+sweep, so that no gap is left, and hold the last state at the end.
 """
+
+import logging
 
 import numpy as np
 
-from ddp.constraints.placement import moved, shifted
+from ddp.compiling.kernel import kernel
+from ddp.constraints.row_table import BEGIN, END, ROW, SIZE
+from ddp.costs.cost_table import place
 from ddp.errors import as_array
-from ddp.interior.memory import POINT
+from ddp.interior import row_steps
+from ddp.interior.course import HALVED
+from ddp.interior.ending import HERE, keep, slot_of
+from ddp.interior.iteration import OPEN
+from ddp.interior.measures import copy, priced, put, sizes
+from ddp.interior.memory import Memory, arrays, rows_at, trajectory, trial
+from ddp.interior.passes import priced_openness
 from ddp.interior.point import Point
-from ddp.machine.written import assign, read_all
-from ddp.starts import FULL
+from ddp.interior.row_steps import BELOW, BOUNDED, S, rooms
+from ddp.interior.trials import Worth, leave_room, place_controls, roll_out, take, take_lane, weigh
+from ddp.machine.addresses import array_at
+from ddp.machine.trajectories import Lengths
+
+logger = logging.getLogger("mayne")
 
 FURTHEST = 4
 """A motion comes sooner by no more than the horizon divided by this, at once."""
@@ -22,75 +37,124 @@ FURTHEST = 4
 PAYS = 1e-6
 """Share of its worth by which a motion has to be better."""
 
-OPEN = 0.1
-"""2-norm of what may be open before and afterwards: prices of larger gaps say little, and arms came to fall first."""
-
-WORTH = "cost", "penalty", "theta", "gap", "missed", "gauging"
-"""Numbers of a point that change."""
-
 
 def travel(point: Point) -> int:
-    """Let a point's motion come sooner, after a step; by how many knots, 0 where that does not pay.
+    """Let a point's motion come sooner, after a step that leaves little open; by how many knots, 0 if none pays.
 
     Cost and barrier have to fall, with what is open at its price, too, and below those of the motion without gaps.
     """
-    if point.theta > OPEN:
-        return 0
+    d = point.problem.dynamics
     try:
-        moves = Moves(point)
-    except Exception:  # nothing holds the last state, or a user's own code fails there, too
+        hold = as_array("dynamics.nominal_control", d.nominal_control(point.X[-1]), (d.nu,), finite=False)
+        return int(point.do(come_sooner, hold))
+    except Exception as reason:  # a user's own code fails at states that no step has come to: the motion stays
+        logger.debug("a motion does not come sooner: %r", reason)
         return 0
-    worth, found, knots = worth_of(point), 0, 1
-    while knots * FURTHEST <= point.problem.horizon:
-        tried = moves.to(knots)
+
+
+@kernel
+def come_sooner(memory, hold):
+    """Let a point's motion come sooner, under control ``hold`` (nu,) at the end; by how many knots."""
+    p = Memory(memory)
+    b, of_policy = rows_at(p.rows), Lengths(p.lengths)
+    row_steps.multipliers(b.state, b.kind, b.give, b.y)
+    most, found, knots = p.cost + p.penalty, 0, 1
+    worth = most + priced_openness(p)
+    keep(p, HERE)
+    copy(p.kept_k, of_policy.k, p.N * p.nu)
+    copy(p.kept_K, of_policy.K, p.N * p.nu * p.n)
+    while knots * FURTHEST <= p.N:
+        tried = worth_of(p, b, moved(p, b, knots, hold), most, knots)
         if not tried < worth - PAYS * abs(worth):
             break
         worth, found, knots = tried, knots, 2 * knots
-    if found and moves.to(0) > worth:
-        moves.to(found)
-        return found
-    moves.back()
-    return 0
+    if found > 0 and not worth_of(p, b, moved(p, b, 0, hold), most, 0) > worth:
+        found = 0
+    last = moved(p, b, found, hold) if found > 0 else Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
+    if last.cost < np.inf and p.broken == 0:
+        take(p, last)
+        for j in range(BELOW, len(b.state)):
+            shift_rows(p, b, b.state[j], b.state[j], found)
+        shift(p.costate, p.costate, p.N + 1, p.n, found)
+        shift(p.weights, p.weights, p.N, p.n, found)
+    else:
+        found = 0
+        put(array_at(p.X, (p.block,)), slot_of(p, HERE)[0])
+    copy(of_policy.k, p.kept_k, p.N * p.nu)
+    copy(of_policy.K, p.kept_K, p.N * p.nu * p.n)
+    return found
 
 
-class Moves:
-    """Moves of a point in time, from where it is now."""
-
-    def __init__(self, point: Point) -> None:
-        p, d = point, point.problem.dynamics
-        self._hold = as_array("dynamics.nominal_control", d.nominal_control(p.X[-1]), (d.nu,), finite=False)
-        self._point, self._most = p, p.cost + p.penalty
-        self._arrays = {name: p.place.own[name].copy() for name in POINT}
-        self._state, self._numbers = p.bounds.state.copy(), dict(zip(WORTH, read_all(p.memory, WORTH), strict=True))
-        self._y, self._K = p.bounds.multipliers, p.backward.policy[1].copy()
-
-    def to(self, knots: int) -> float:
-        """Let the motion come so many knots sooner; what it is worth then, infinite where there is no such motion."""
-        p, problem, kept = self._point, self._point.problem, self._arrays
-        X, U, K = (moved(rows, knots) for rows in (kept["X"], kept["U"], self._K))
-        X[0], U[len(U) - knots :] = problem.x0, self._hold
-        try:
-            Xs, Us, _ = problem.track(X, U, np.zeros_like(U), K, FULL, np.zeros((len(U), problem.dynamics.n)))
-            if not (np.isfinite(Xs).all() and np.isfinite(Us).all()):
-                return np.inf
-            p.X[:], p.U[:] = Xs[0], Us[0]
-            p.costate[:], p.weights[:] = moved(kept["costate"], knots), moved(kept["weights"], knots)
-            p.resume(shifted(p.rows.placed, problem.horizon, self._y, knots), p.barrier / p.scale)
-        except Exception:  # there is no motion, or a user's own code fails at states that no solve has come to
-            return np.inf
-        return worth_of(p) if p.theta <= OPEN and p.cost + p.penalty < self._most else np.inf
-
-    def back(self) -> None:
-        """Put the point where it was."""
-        p = self._point
-        for name, array in self._arrays.items():
-            p.place.own[name][:] = array
-        p.bounds.state[:] = self._state
-        assign(p.memory, self._numbers | {"contracted": 0, "valued": 0})
+@kernel
+def moved(p, b, knots, hold):
+    """Try the motion that is kept so many knots sooner: the `Worth` of that trial."""
+    N, n, nx, nu, of_policy = p.N, p.n, p.nx, p.nu, Lengths(p.lengths)
+    (_, U, opened, _), kept = trajectory(p), place(slot_of(p, HERE)[0])
+    shift(p.X, kept, N + 1, nx, knots)
+    copy(p.X, kept, nx)
+    shift(p.U, kept + p.U - p.X, N, nu, knots)
+    shift(of_policy.K, p.kept_K, N, nu * n, knots)
+    array_at(of_policy.k, (N, nu))[:] = 0.0
+    opened[:] = 0.0
+    leave_room(p)
+    for t in range(N - knots, N):
+        for i in range(nu):
+            U[t, i] = hold[i]
+    of_policy.alphas[0] = 1.0
+    roll_out(p, 1)
+    take_lane(p, 0)
+    trial(p)[3][:] = 0.0
+    found = weigh(p, np.inf)  # the cost, and values of rows
+    return with_slacks(p, b, found.cost, knots) if found.cost < np.inf else found
 
 
-def worth_of(point: Point) -> float:
-    """Cost and barrier function of a point, and what is open at the price of its multipliers, as absolute numbers."""
-    p = point
-    priced = np.abs(p.weights * p.gaps).sum() + np.abs(p.bounds.multipliers * p.residual).sum()
-    return float(p.cost + p.penalty + priced)
+@kernel
+def with_slacks(p, b, cost, knots):
+    """The `Worth` of a trial whose slacks and excesses are moved, too.
+
+    Slacks take their rows' values where these leave them half of that room or more: nothing is open there then.
+    """
+    c, (_, _, primal, _, residual) = array_at(p.values, (p.M,)), trial(p)
+    for j in range(BELOW):
+        put(primal[j], b.state[j])
+        shift_rows(p, b, primal[j], b.state[j], knots)
+    for i in range(p.first):
+        low, high = b.bounds[0, i], b.bounds[1, i]
+        if b.kind[i] == BOUNDED and rooms(c[i], low, high) > HALVED * rooms(primal[S, i], low, high):
+            primal[S, i] = c[i]
+    place_controls(p)
+    barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
+    theta, gap, missed = sizes(array_at(p.tried_gaps, (p.N * p.n,)), residual)
+    return Worth(cost, barrier, theta, gap, missed)
+
+
+@kernel
+def worth_of(p, b, found, most, knots):
+    """Cost, barrier, and what is open at the price of the moved multipliers; infinite where any of it is too much."""
+    if not (found.theta <= OPEN and found.cost + found.barrier < most):
+        return np.inf
+    y = array_at(p.weighing, (p.M,))
+    put(y, b.y)
+    shift_rows(p, b, y, b.y, knots)
+    return found.cost + found.barrier + priced(y, trial(p)[4])
+
+
+@kernel
+def shift(to, place, count, width, knots):
+    """Write rows (count, width) of knots at an address as they are so many knots later, the last one repeated."""
+    left = count - knots
+    copy(to, place + 8 * knots * width, left * width)
+    for t in range(left, count):
+        copy(to + 8 * t * width, place + 8 * (count - 1) * width, width)
+
+
+@kernel
+def shift_rows(p, b, to, numbers, knots):
+    """Numbers (M,) of rows as they are so many knots later, see `placement.shifted`, where those are of their kind."""
+    table = arrays(p).table
+    for e in range(p.placed):
+        size, first = table[e, SIZE], table[e, ROW]
+        count = table[e, END] - table[e, BEGIN] - (1 if table[e, END] == p.N + 1 else 0)
+        for i in range(first, first + size * count if count > knots else first):
+            later = i + size * min(knots, count - 1 - (i - first) // size)
+            to[i] = numbers[later if b.kind[later] == b.kind[i] else i]

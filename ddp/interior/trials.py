@@ -81,11 +81,18 @@ def keep_within(p):
 @apart
 def advance(p, alpha):
     """Slacks and excesses of a trial, whose controls are known."""
-    b, first, nu, factors = rows_at(p.rows), p.first, p.nu, factors_of(p)
-    _, to_U, primal, _, _ = trial(p)
+    b, primal = rows_at(p.rows), trial(p)[2]
     for j in range(row_steps.BELOW):
         for i in range(p.M):
             primal[j, i] = b.state[j, i] + alpha * b.step[j, i]
+    place_controls(p)
+
+
+@kernel
+def place_controls(p):
+    """Slacks of limits of controls in a trial: these themselves."""
+    b, first, nu, factors = rows_at(p.rows), p.first, p.nu, factors_of(p)
+    _, to_U, primal, _, _ = trial(p)
     for t in range((p.M - first) // nu):
         for j in range(nu):
             i = first + t * nu + j
@@ -109,31 +116,48 @@ def rolled(p, alpha, most):
     go as far as along the step, whatever constraints do. Controls stay off limits with barriers, as steps do.
     Halves of alpha, which may be asked for next, are rolled out ahead, as they take no longer.
     """
-    N = p.N
-    gaps = trial(p)[3]
-    _, U, opened, _ = trajectory(p)
+    gaps, opened = trial(p)[3], trajectory(p)[2]
     if p.ahead == 0:
-        lengths, shape = Lengths(p.lengths), (N, p.nu)
-        lower, upper = limits(p)
-        stay_off(U, lower, upper, 0.0 if p.boxed else 1.0 - KEPT, array_at(p.low, shape), array_at(p.high, shape))
+        lengths = Lengths(p.lengths)
         lengths.alphas[0] = alpha
         for k in range(1, LANES):
             lengths.alphas[k] = 0.5 * lengths.alphas[k - 1]
-        lengths.count = LANES
-        if p.in_python != 0:
-            ask(p, TRACK)
-        else:
-            call_contraction(p.track, p.context, lengths.address, 0, 0)
+        leave_room(p)
+        roll_out(p, LANES)
         p.ahead = LANES
-    k = LANES - p.ahead
+    take_lane(p, LANES - p.ahead)
     p.ahead -= 1
-    copy(p.tried_X, p.lanes_X + 8 * k * (N + 1) * p.nx, (N + 1) * p.nx)
-    copy(p.tried_U, p.lanes_U + 8 * k * N * p.nu, N * p.nu)
     advance(p, alpha)
-    for t in range(N):
+    for t in range(p.N):
         for i in range(p.n):
             gaps[t, i] = (1.0 - alpha) * opened[t, i]
     return weigh(p, most)
+
+
+@kernel
+def leave_room(p):
+    """Limits that rollouts keep controls to: where these are rows, off the limits as far as steps stay."""
+    lower, upper = limits(p)
+    low, high = array_at(p.low, (p.N, p.nu)), array_at(p.high, (p.N, p.nu))
+    stay_off(trajectory(p)[1], lower, upper, 0.0 if p.boxed else 1.0 - KEPT, low, high)
+
+
+@kernel
+def roll_out(p, count):
+    """Roll out so many of the step lengths that are written, with states that follow from controls."""
+    lengths = Lengths(p.lengths)
+    lengths.count = count
+    if p.in_python != 0:
+        ask(p, TRACK)
+    else:
+        call_contraction(p.track, p.context, lengths.address, 0, 0)
+
+
+@kernel
+def take_lane(p, k):
+    """Take the k-th of the rollouts as the trial."""
+    copy(p.tried_X, p.lanes_X + 8 * k * (p.N + 1) * p.nx, (p.N + 1) * p.nx)
+    copy(p.tried_U, p.lanes_U + 8 * k * p.N * p.nu, p.N * p.nu)
 
 
 @kernel

@@ -10,7 +10,8 @@ import ddp
 from ddp.interior import method
 from ddp.interior.memory import POINT
 from ddp.interior.point import Point
-from ddp.interior.travel import Moves, travel, worth_of
+from ddp.interior.row_steps import BELOW, NU
+from ddp.interior.travel import travel
 from ddp.parallel.workers import Workers, differentiator
 from problems import pendulum
 from problems.constraints import StateEquality
@@ -30,7 +31,7 @@ def resting(horizon=100):
 @contextmanager
 def swept(problem, X, U):
     """The point of a motion after one sweep, with the multipliers of its step."""
-    with differentiator(problem, Workers(1)) as work:
+    with np.errstate(all="ignore"), differentiator(problem, Workers(1)) as work:  # as solves do
         point = Point(problem, work, X, U, 1.0, 1e-6)
         point.differentiate()
         point.adjoint()
@@ -46,7 +47,19 @@ def late(problem):
     return X, np.concatenate([np.zeros((WAITS, 1)), solution.U])
 
 
-def test_a_motion_that_waits_comes_sooner_and_leaves_little_open():
+def worth_of(point):
+    """Cost, barrier, and what is open at the price of its multipliers."""
+    priced = np.abs(point.weights * point.gaps).sum() + np.abs(point.bounds.multipliers * point.residual).sum()
+    return point.cost + point.penalty + priced
+
+
+def arrays_of(point):
+    """Copies of all that a point and its rows have, and of its policy."""
+    own, (k, K) = point.place.own, point.backward.policy
+    return {name: own[name].copy() for name in POINT} | {"rows": point.bounds.state.copy(), "k": k * 1.0, "K": K * 1.0}
+
+
+def test_a_motion_that_waits_comes_sooner_and_follows_from_its_controls():
     problem = resting()
     X, U = late(problem)
     with swept(problem, X, U) as point:
@@ -55,49 +68,107 @@ def test_a_motion_that_waits_comes_sooner_and_leaves_little_open():
         assert 1 <= knots <= problem.horizon // 4
         assert worth_of(point) < before
         assert point.cost < cost
-        gaps = problem.dynamics.difference(point.X[1:], problem.dynamics.step(point.X[:-1], point.U))
-        np.testing.assert_allclose(point.gaps, gaps, atol=1e-12)  # of rounding
+        np.testing.assert_allclose(point.cost, problem.cost(point.X, point.U), rtol=1e-12)  # of rounding
+        np.testing.assert_allclose(point.X, problem.dynamics.rollout(problem.x0, point.U), atol=1e-9)  # grown rounding
+        assert not point.gaps.any()
         assert point.theta <= 0.1
         moved = np.abs(problem.dynamics.difference(point.X[:-knots], X[knots:])).max()
         assert moved < 0.1 * np.abs(problem.dynamics.difference(point.X, X)).max()
 
 
-@pytest.mark.parametrize("name", ["nominal_control", "track"])
-def test_a_motion_stays_where_a_users_own_code_fails_at_states_that_steps_have_not_come_to(name, monkeypatch):
+@pytest.mark.parametrize("soft", [False, True])
+def test_slacks_keep_within_bounds_and_say_what_rows_miss_where_a_motion_has_come_sooner(soft):
+    plain = resting()
+    slow = ddp.Inequality(lambda x, u: x[1], lower=-30.0, upper=30.0)
+    problem = replace(plain, constraints=[ddp.Soft(slow, 10.0) if soft else slow])
+    with swept(problem, *late(plain)) as point:
+        assert travel(point) > 0
+        b = point.bounds
+        assert ((b.slacks > b.lower) & (b.slacks < b.upper))[b.bounded].all()
+        assert (b.state[BELOW:NU, b.bounded] > 0.0).all()
+        np.testing.assert_array_equal(b.slacks[point.first :], point.U.ravel())
+        np.testing.assert_array_equal(np.where(b.soft, 0.0, b.missed(point.values())), point.residual)
+
+
+def test_a_motion_stays_where_no_control_is_known_that_holds_its_end(monkeypatch):
     problem = resting()
 
     def fails(*_):
         raise ValueError("not defined there")
 
     with swept(problem, *late(problem)) as point:
-        kept, worth = {name: point.place.own[name].copy() for name in POINT}, worth_of(point)
-        monkeypatch.setattr(type(problem.dynamics), name, fails)
+        kept, worth = arrays_of(point), worth_of(point)
+        monkeypatch.setattr(type(problem.dynamics), "nominal_control", fails)
         assert travel(point) == 0
         assert worth_of(point) == worth
-        for name, array in kept.items():
-            np.testing.assert_array_equal(point.place.own[name], array, name)
+        for name, array in arrays_of(point).items():
+            np.testing.assert_array_equal(array, kept[name], name)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 4, 5, 6, 7])
+def test_a_motion_stays_where_a_users_own_code_fails_at_states_that_steps_have_not_come_to(call):
+    plain, left = resting(), [np.inf]
+
+    class Own:
+        def values(self, X, U):
+            left[0] -= 1
+            if left[0] == 0:
+                raise ValueError("not defined there")
+            return np.zeros(len(X))
+
+        def expand(self, X, U, weight, exact, l, lz, lzz):
+            pass
+
+    problem = replace(plain, running=[*plain.running, Own()])
+    with swept(problem, *late(plain)) as point:
+        kept, worth = arrays_of(point), worth_of(point)
+        left[0] = call
+        assert travel(point) == 0
+        assert left[0] <= 0
+        left[0] = np.inf
+        assert worth_of(point) == worth
+        for name, array in arrays_of(point).items():
+            np.testing.assert_array_equal(array, kept[name], name)
+        assert travel(point) > 0
 
 
 def test_a_motion_that_does_not_come_sooner_stays_as_it_was_to_the_bit():
     problem = resting()
     solution = ddp.solve(problem)
     with swept(problem, solution.X, solution.U) as point:
-        kept = {name: point.place.own[name].copy() for name in POINT}
-        state, worth = point.bounds.state.copy(), worth_of(point)
+        kept, worth = arrays_of(point), worth_of(point)
         assert travel(point) == 0
         assert worth_of(point) == worth
-        np.testing.assert_array_equal(point.bounds.state, state)
-        for name, array in kept.items():
-            np.testing.assert_array_equal(point.place.own[name], array, name)
+        for name, array in arrays_of(point).items():
+            np.testing.assert_array_equal(array, kept[name], name)
 
 
 def test_multipliers_of_knots_move_with_them_and_those_of_the_end_stay():
     problem = resting()
     with swept(problem, *late(problem)) as point:
-        costate, nu = point.costate.copy(), point.bounds.equal[: point.first].copy()
-        Moves(point).to(WAITS)
-        np.testing.assert_array_equal(point.costate[:-WAITS], costate[WAITS:])
-        np.testing.assert_array_equal(point.bounds.equal[: point.first], nu)
+        costate, weights, first = point.costate.copy(), point.weights.copy(), point.first
+        state = point.bounds.state[BELOW:].copy()
+        knots = travel(point)
+        moved = point.bounds.state[BELOW:]
+        np.testing.assert_array_equal(point.costate, costate[np.minimum(np.arange(101) + knots, 100)])
+        np.testing.assert_array_equal(point.weights, weights[np.minimum(np.arange(100) + knots, 99)])
+        np.testing.assert_array_equal(moved[:, :first], state[:, :first])
+        np.testing.assert_array_equal(moved[:, first:], state[:, first + np.minimum(np.arange(100) + knots, 99)])
+
+
+def test_multipliers_of_a_path_move_with_its_knots_but_for_the_first_and_the_last(rng):
+    """No control changes the first row, which is not bounded; the last one is of the end, which stays where it is."""
+    plain = resting()
+    slow = ddp.Inequality(lambda x, u: x[1], lower=-30.0, upper=30.0)
+    with swept(replace(plain, constraints=[slow]), *late(plain)) as point:
+        state = point.bounds.state
+        state[BELOW:] *= rng.uniform(1.0, 1.1, size=state[BELOW:].shape)
+        before = state[BELOW:, :101].copy()
+        knots = travel(point)
+        assert knots > 0
+        later = np.minimum(np.arange(101) + knots, 99)
+        later[[0, 100]] = 0, 100
+        np.testing.assert_array_equal(state[BELOW:, :101], before[:, later])
 
 
 class Watched:
