@@ -22,12 +22,12 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, as_array, flag
+from ddp.errors import ProblemError, as_array, at_least_zero
 from ddp.protocols import Array
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, as_impacts, compile_contacts, forces, refuse_rolling
 from dynamics.quantities.quantities import Derivatives
-from dynamics.rigid_bodies.rigid_body import ForwardDerivatives, ForwardHessian, ForwardTensors
+from dynamics.rigid_bodies.rigid_body import ForwardDerivatives, ForwardHessian, ForwardTensors, asked
 from dynamics.rigid_bodies.samples import Named, Stack
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import Tree
@@ -159,12 +159,11 @@ def impact_dynamics_hessian(
     return s.named(ImpactHessian(*(block[:, 0] for block in blocks)))
 
 
-def number(field: str, value: float, most: float = np.inf) -> float:
-    """A finite number from 0 to ``most``."""
+def as_share(field: str, value: float) -> float:
+    """A number from 0 to 1."""
     given = float(as_array(field, value, ()))
-    if not 0.0 <= given <= most:
-        expected = "a number of at least 0" if most == np.inf else f"a number from 0 to {most:g}"
-        raise ProblemError(f"{field}: expected {expected}, got {given}")
+    if not 0.0 <= given <= 1.0:
+        raise ProblemError(f"{field}: expected a number from 0 to 1, got {given}")
     return given
 
 
@@ -179,7 +178,7 @@ class _Arguments(Stack):
         self.contacts: Contacts = contacts if isinstance(contacts, Contacts) else compile_contacts(robot, contacts)
         self.nc = forces(self.contacts)
         self.nz = robot.nv + self.nc
-        epsilon, V = number("regularization", regularization), self.rows("v", v, robot.nv)
+        epsilon, V = at_least_zero("regularization", regularization), self.rows("v", v, robot.nv)
         self.knots: tuple[Any, ...]
         self.tree: Tree
         if not impact:
@@ -188,7 +187,7 @@ class _Arguments(Stack):
             self.tree = robot.resisting(damping=False, springs=False)
             self.knots = self.contacts, self.nc, epsilon, 0.0, False, self.q, V, tau_rows, wrenches
         else:
-            e = number("restitution", restitution, 1.0)
+            e = as_share("restitution", restitution)
             self.tree = robot.tree.weightless or robot.tree
             self.knots = as_impacts(self.contacts), self.nc, epsilon, e, True, self.q, V, V, self.wrenches(None)
 
@@ -211,9 +210,7 @@ class _Arguments(Stack):
         nv = self.robot.nv
         out = [np.empty((self.N, weights.shape[1], nv, nv)) for _ in range(count)]
         self.run(contact_batch.contact_hessians, weights, *out, *[np.empty((0, 1, nv, nv))] * (4 - count))
-        if flag("symmetric", symmetric):
-            out[0] = 0.5 * (out[0] + np.swapaxes(out[0], -1, -2))
-        return out
+        return [asked(out[0], symmetric), *out[1:]]
 
     def split(self, found: Named) -> tuple[Named, Named]:
         """Results (N, nz, ...) of a named tuple as those of accelerations and those of forces."""

@@ -17,7 +17,7 @@ from ddp.protocols import Array
 from ddp.systems.system import expanded
 from dynamics.contacts import batch as contact_batch
 from dynamics.contacts.contact import Contact, Contacts, are_natural, compile_contacts, forces, refuse_rolling
-from dynamics.contacts.dynamics import impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian, number
+from dynamics.contacts.dynamics import as_share, impact_dynamics, impact_dynamics_derivatives, impact_dynamics_hessian
 from dynamics.phases.phase import Phase
 from dynamics.phases.phased_dynamics import PhasedDynamics
 from dynamics.rigid_bodies.passive import passive_torques
@@ -230,7 +230,7 @@ class _Impulses:
 
     def __init__(self, system: System, contacts: Sequence[Contact], restitution: float) -> None:
         self.system, self.contacts = system, contacts
-        self.restitution = number("restitution", restitution, 1.0)
+        self.restitution = as_share("restitution", restitution)
         self._arrays = compile_contacts(system.robot, contacts)
         self.size = forces(self._arrays)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ddp.errors import ProblemError, flag, instance, instances, integer, positive, settle, suggesting
 from dynamics.contacts.contact import Contact
-from dynamics.contacts.dynamics import number
+from dynamics.contacts.dynamics import as_share
 
 
 @suggesting
@@ -49,7 +49,7 @@ class Phase:
                 raise ProblemError(f"target of the contact at {contact.frame!r}: expected where it is held, got None")
         if self.dt is not None:
             settle(self, dt=positive("dt of a phase", self.dt))
-        restitution = number("restitution", self.restitution, 1.0)
+        restitution = as_share("restitution", self.restitution)
         settle(self, contacts=held, impact=struck, knots=knots, restitution=restitution)
 
     @property

@@ -129,7 +129,7 @@ def inverse_dynamics_second_derivatives(
         s.run(batch.inverse_dynamics_tensors, entries, *memory, room=room)
     if s.has_world:
         memory.dqdq[:] -= world_wrenches.tensors(s)
-    return s.named(memory._replace(dqdq=_asked(memory.dqdq, symmetric)))
+    return s.named(memory._replace(dqdq=asked(memory.dqdq, symmetric)))
 
 
 def inverse_dynamics_hessian(
@@ -145,7 +145,7 @@ def inverse_dynamics_hessian(
     s.run(batch.inverse_dynamics_hessian, memory, rods=True)
     if s.has_world:
         memory[0] -= world_wrenches.contracted(s, s.weight[0])
-    return s.named(InverseHessian(_asked(memory[0], symmetric), memory[1], memory[2], memory[3]))
+    return s.named(InverseHessian(asked(memory[0], symmetric), memory[1], memory[2], memory[3]))
 
 
 @traceable(traced.accelerations_of, 3)
@@ -189,7 +189,7 @@ def forward_dynamics_second_derivatives(
         s.check(s.run(batch.forward_dynamics_tensors, entries, *out, room=room))
     if s.has_world:
         out.dqdq[:] += world_wrenches.through_tensors(s, out.dtaudq, _inverse_mass(s))
-    return s.named(out._replace(dqdq=_asked(out.dqdq, symmetric)))
+    return s.named(out._replace(dqdq=asked(out.dqdq, symmetric)))
 
 
 def forward_dynamics_hessian(
@@ -237,7 +237,7 @@ def _both_orders(s: Samples, first: Array, symmetric: bool) -> ForwardHessian:
     out = ForwardHessian(memory[0], memory[1], memory[2], memory[3])
     if s.has_world:
         memory[0] += world_wrenches.through_hessian(s, out.qtau, _inverse_mass(s))
-    return s.named(out._replace(qq=_asked(out.qq, symmetric)))
+    return s.named(out._replace(qq=asked(out.qq, symmetric)))
 
 
 def mass_matrix(robot: Robot, q: ArrayLike) -> Array:
@@ -280,7 +280,7 @@ def _by_torques(s: Samples, hessian: Any, out: tuple[Array, ...]) -> None:
         into[:] = block
 
 
-def _asked(T: Array, symmetric: bool) -> Array:
+def asked(T: Array, symmetric: bool) -> Array:
     """Iterated derivatives, or their symmetric part."""
     return np.asarray(0.5 * (T + np.swapaxes(T, -1, -2))) if flag("symmetric", symmetric) else T
 

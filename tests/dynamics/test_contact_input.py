@@ -56,7 +56,7 @@ def test_bad_numbers_are_named():
     foot = Contact("LF_FOOT")
     with pytest.raises(ProblemError, match="restitution: expected a number from 0 to 1, got"):
         dynamics.impact_dynamics(ROBOT, *STATE[:2], foot, 1.5)
-    with pytest.raises(ProblemError, match="regularization: expected a number of at least 0, got -1"):
+    with pytest.raises(ProblemError, match="regularization: expected at least 0, got -1"):
         dynamics.contact_dynamics(ROBOT, *STATE, foot, regularization=-1.0)
     with pytest.raises(ProblemError, match=r"force_weight: expected shape \(3,\), got \(4,\)"):
         dynamics.contact_dynamics_hessian(ROBOT, *STATE, foot, force_weight=np.zeros(4))
