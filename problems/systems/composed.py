@@ -5,7 +5,7 @@ Costs are those of the problems that they are made of; controls weigh what is to
 
 import numpy as np
 
-from ddp.errors import as_array, positive
+from ddp.errors import positive
 from ddp.problem import Problem
 from dynamics.steps import augment
 from problems import arm, checks, quadrotor
@@ -56,7 +56,7 @@ def best_start(robot: checks.RobotLike = "ur5", spread: float = 1.0, horizon: in
     """An arm's reach from the best start: at rest in a configuration that costs ``½ |q - q0|² / spread²``."""
     plain = arm.reach(robot, horizon=horizon, dt=dt)
     nv = plain.dynamics.n // 2
-    weight = float(as_array("spread", positive("spread", spread), ())) ** -2.0
+    weight = positive("spread", spread) ** -2.0
     near = StateCost(plain.dynamics, plain.x0, np.repeat([weight, 0.0], nv))
     nominal = np.tile(plain.dynamics.nominal_control(plain.x0), (horizon, 1))
     return free_start(plain.with_guess(nominal), directions=np.eye(2 * nv, nv), start=[near])
