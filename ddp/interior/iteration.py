@@ -165,7 +165,8 @@ def follow(s, p, way, was_open, before):
     if s.alpha == 1.0 and p.M > 0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
     inexact = s.exact == 0 and s.alpha == 1.0
-    s.travels = 1 if p.first > 0 and p.elastic == 0 and inexact and p.theta <= OPEN else 0
+    limited = p.first > 0 or p.boxed != 0
+    s.travels = 1 if limited and p.elastic == 0 and inexact and p.theta <= OPEN else 0
     return TOOK
 
 

@@ -92,7 +92,7 @@ class Workplace:
         within, scratch = backward.within() if self.boxed else (0, None)
         touched = np.where(problem.separable, rows.touched, s.n + s.nu)
         knots = tuple(part.astype(np.int64) for part in (~separable, separable, problem.separable, touched))
-        names = ("expand", "contract", "stray") + (("track",) if problem.multiplier_count else ())
+        names = ("expand", "contract", "stray") + (("track",) if problem.multiplier_count or self.boxed else ())
         compiled = {} if r is None else {name: r.address(name) for name in names} | {"context": r.context}
         self._alive = trajectory, lengths, straying, horizons, scratch, knots, objective.runs
         return filled(

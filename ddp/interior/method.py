@@ -11,7 +11,8 @@
             eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
             roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts,
             with states that move linearly or, with constraints, follow from controls
-            with constraints, let all of it come sooner where that pays, after steps of inexact Hessians: see travel.py
+            with constraints or limits of controls, let all of it come sooner where that pays, after steps of inexact
+            Hessians: see travel.py
 
 Convergence is superlinear: exact Hessians and the barrier's fall leave one or two errors of each order of magnitude.
 

@@ -13,7 +13,7 @@ from ddp.interior.point import Point
 from ddp.interior.row_steps import BELOW, NU
 from ddp.interior.travel import travel
 from ddp.parallel.workers import Workers, differentiator
-from problems import pendulum
+from problems import cartpole, pendulum
 from problems.constraints import StateEquality
 from tests.benchmarks.optimisers import limited, published
 from tests.benchmarks.optimisers.cases import CASES
@@ -40,9 +40,14 @@ def swept(problem, X, U):
         yield point
 
 
-def late(problem):
+def aiming(horizon=100):
+    """A pendulum like that whose end costs, so that nothing but its torques is limited."""
+    return replace(pendulum.swing_up(horizon=horizon), control_limits=(-8.0, 8.0))
+
+
+def late(problem, build=resting):
     """A motion that waits for `WAITS` knots and then is the best of those with so many fewer."""
-    solution = ddp.solve(resting(problem.horizon - WAITS))
+    solution = ddp.solve(build(problem.horizon - WAITS))
     X = np.concatenate([np.repeat(solution.X[:1], WAITS, axis=0), solution.X])
     return X, np.concatenate([np.zeros((WAITS, 1)), solution.U])
 
@@ -59,9 +64,10 @@ def arrays_of(point):
     return {name: own[name].copy() for name in POINT} | {"rows": point.bounds.state.copy(), "k": k * 1.0, "K": K * 1.0}
 
 
-def test_a_motion_that_waits_comes_sooner_and_follows_from_its_controls():
-    problem = resting()
-    X, U = late(problem)
+@pytest.mark.parametrize("build", [resting, aiming])
+def test_a_motion_that_waits_comes_sooner_and_follows_from_its_controls(build):
+    problem = build()
+    X, U = late(problem, build)
     with swept(problem, X, U) as point:
         before, cost = worth_of(point), point.cost
         knots = travel(point)
@@ -72,6 +78,7 @@ def test_a_motion_that_waits_comes_sooner_and_follows_from_its_controls():
         np.testing.assert_allclose(point.X, problem.dynamics.rollout(problem.x0, point.U), atol=1e-9)  # grown rounding
         assert not point.gaps.any()
         assert point.theta <= 0.1
+        np.testing.assert_array_equal(point.U, np.clip(point.U, problem.lower, problem.upper))
         moved = np.abs(problem.dynamics.difference(point.X[:-knots], X[knots:])).max()
         assert moved < 0.1 * np.abs(problem.dynamics.difference(point.X, X)).max()
 
@@ -190,6 +197,17 @@ def test_records_tell_what_a_motion_costs_and_misses_that_has_come_sooner(monkey
     assert ddp.solve(problem, replace(published.tolerant(), constraints=None), callback=watched).converged
     assert max(sooner) >= 4
     np.testing.assert_allclose(watched.told, watched.found, rtol=1e-12, atol=1e-12)  # of rounding
+
+
+@pytest.mark.parametrize("limit", [8.0, 15.0])
+def test_swing_ups_within_limits_of_controls_alone_take_fewer_iterations_to_the_same_minimum(limit, monkeypatch):
+    problem = replace(cartpole.swing_up(), control_limits=(-limit, limit))
+    moved = ddp.solve(problem)
+    monkeypatch.setattr(method, "travel", lambda point: 0)
+    stays = ddp.solve(problem)
+    assert moved.iterations <= 0.75 * stays.iterations
+    assert moved.history[-1].full_space
+    assert abs(moved.cost - stays.cost) <= 1e-8 * stays.cost
 
 
 @pytest.mark.parametrize("name", ["altro/pendulum", "acrobot/limited"])
