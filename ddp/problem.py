@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.constraints.bounds import Inherited, as_limits, boxed
 from ddp.constraints.constraint import ConstraintLike
-from ddp.constraints.lagrangian import Lagrangian, Residual, residuals, state_size
+from ddp.constraints.lagrangian import Lagrangian, Residual, multipliers_of, residuals, state_size
 from ddp.constraints.placement import Placed, check_knots, place
 from ddp.constraints.rows import Rows
 from ddp.costs import cost_table, faults
@@ -306,7 +306,7 @@ class Problem:
     @property
     def multiplier_count(self) -> int:
         """Number of multipliers: one for each number of each constraint."""
-        return state_size(self.placed) - len(self.placed)
+        return multipliers_of(self.placed)
 
     def augmented(self, lagrangian: Lagrangian) -> Problem:
         """Copy whose cost includes the constraints' part of the augmented Lagrangian."""

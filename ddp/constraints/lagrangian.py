@@ -84,9 +84,14 @@ def shared_name(name: str) -> str:
     return SINGLE.sub("constraints_at[...]", name)
 
 
+def multipliers_of(placed: Sequence[Placed]) -> int:
+    """Number of multipliers."""
+    return sum(entry.lower.size for entry in placed)
+
+
 def state_size(placed: Sequence[Placed]) -> int:
-    """Number of multipliers and penalties."""
-    return sum(entry.lower.size for entry in placed) + len(placed)
+    """Number of multipliers, penalties and shares."""
+    return 2 * multipliers_of(placed) + len(placed)
 
 
 def residuals(rows: Rows, X: Array, U: Array, multipliers: Array) -> tuple[Residual, ...]:
@@ -116,8 +121,9 @@ def violated_by_start(entry: Placed, c: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Lagrangian:
-    """Multipliers (m,) of all constraints and one penalty for each, in one vector ``state`` that terms read.
+    """Multipliers (m,) of all constraints, one penalty for each, and shares (m,) that those of rows are multiplied by.
 
+    state: all of these in one vector, which terms read wherever derivatives are made.
     warm: whether they come from an earlier solution.
     factors (m,): what brings rows to units of order one, the same at all knots; penalties are of rows in these.
     units (nz,): of states and controls, by which descents measure steps; None: one.
@@ -129,29 +135,32 @@ class Lagrangian:
     factors: Array | float = 1.0
     units: Array | None = None
 
+    def __post_init__(self) -> None:
+        self.shares[:] = np.full(self.rows.size, self.factors) ** 2
+
     @property
     def multipliers(self) -> Array:
         """All multipliers (m,), a view."""
-        return self.state[: len(self.state) - len(self.rows.placed)]
+        return self.state[: self.rows.size]
 
     @property
     def penalties(self) -> Array:
         """Penalties (constraints,), a view."""
-        return self.state[len(self.state) - len(self.rows.placed) :]
+        return self.state[self.rows.size : len(self.state) - self.rows.size]
+
+    @property
+    def shares(self) -> Array:
+        """Shares (m,), squares of the factors, a view."""
+        return self.state[len(self.state) - self.rows.size :]
 
     @cached_property
     def terms(self) -> "tuple[AugmentedTerm, ...]":
         """Terms, one for each constraint, that read ``state``."""
         each = zip(self.rows.placed, self.penalties[:, None], strict=True)
         return tuple(
-            AugmentedTerm(one, one.own(self.multipliers), penalty, self.rows.known, one.own(self.shares)[0].copy())
+            AugmentedTerm(one, one.own(self.multipliers), penalty, self.rows.known, one.own(self.shares)[0])
             for one, penalty in each
         )
-
-    @cached_property
-    def shares(self) -> Array:
-        """Shares (m,) that penalties of rows are multiplied by."""
-        return np.full(self.rows.size, self.factors) ** 2
 
     @property
     def stiffness(self) -> Array:
@@ -179,7 +188,7 @@ class Lagrangian:
 class AugmentedTerm:
     """One constraint as a cost of its knots; see the module for the formulas.
 
-    multipliers (M, size), penalty (1,): read at every call.   shares (size,): what penalties of rows are multiplied by.
+    multipliers (M, size), penalty (1,), shares (size,), which multiply it for rows: read at every call.
     """
 
     def __init__(self, entry: Placed, multipliers: Array, penalty: Array, known: Values, shares: Array):

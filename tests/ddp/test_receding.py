@@ -304,6 +304,30 @@ def power(x, u):
     return x[1] * u[0]
 
 
+def microwatts(x, u):
+    return 1e6 * x[1] * u[0]
+
+
+@pytest.mark.filterwarnings("ignore:.* fork:DeprecationWarning")
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize("workers", [1, "threads:2", "processes:2"])
+@pytest.mark.parametrize(
+    "solver", [ddp.ILQR(max_iterations=2), ddp.DDP(max_iterations=20, constraints=ddp.AugmentedLagrangian())]
+)
+def test_constraints_in_the_cost_are_weighed_as_in_a_solve_alone_however_many_came_before(solver, workers):
+    """Weights of rows follow from where a solve begins, and so differ from one solve to the next."""
+    bound = ddp.Inequality(microwatts, lower=-2e6, upper=2e6)
+    problem = dataclasses.replace(pendulum(horizon=20), x0=np.array([0.0, 0.5]), constraints=[bound])
+    guess = None
+    with ddp.RecedingHorizon(problem, solver, workers=workers) as controller:
+        for x in ([0.0, 0.5], [0.2, 1.0], [0.5, 1.4], [0.9, 0.3]):
+            found = controller.solve(np.array(x))
+            alone = ddp.solve(problem.starting_at(x), solver, guess, throw=False)
+            np.testing.assert_array_equal(found.U, alone.U)
+            np.testing.assert_array_equal(found.K, alone.K)
+            guess = found.shift()
+
+
 @pytest.mark.filterwarnings("ignore:.* fork:DeprecationWarning")
 @pytest.mark.usefixtures("forked")
 def test_processes_hold_the_first_row_that_another_state_has_controls_change():
