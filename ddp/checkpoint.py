@@ -39,8 +39,8 @@ T = TypeVar("T")
 LEG = 20
 """Iterations between two times that a file is written."""
 
-VERSION = 2
-"""Version of what a journal keeps."""
+VERSION = 3
+"""Version of what a journal keeps, and of what iterations make of it: another one goes on to another result."""
 
 
 @dataclass(frozen=True)
