@@ -10,6 +10,7 @@ from thorough import cases
 
 import dynamics
 from ddp.machine.tiles import padded
+from ddp.systems.system import COUPLED, ENDING, MOTIONS
 from dynamics.geometry.configuration import integrate_batch
 from dynamics.robots.equipment import Equipment
 
@@ -232,25 +233,42 @@ def relative_error(value, truth):
     return float(np.abs(value - truth).max() / max(np.abs(truth).max(), 1e-12))
 
 
-def as_blocks(qq, qv, vv, nq, nn, bent):
-    """The numbers that `system.Abilities` writes of a knot whose second order is in these matrices (m, m)."""
+def as_blocks(qq, qv, vv, nq, nn, bent, uq=(), ww=()):
+    """The numbers that `system.Abilities` writes of a knot with its second order in matrices (m, m), and uq (nu, m)."""
     runs = [nn[first : first + size, first : first + size].ravel() for first, size in bent]
     below = np.tril(np.full_like(qq, 7.0), -1)  # what counts of qq and vv is above it
-    parts = np.triu(qq) + below, qv, np.triu(vv) + below, nq, np.concatenate([[], *runs])
+    parts = np.triu(qq) + below, qv, np.triu(vv) + below, nq, np.concatenate([[], *runs]), *map(np.asarray, (uq, ww))
     return np.concatenate([np.pad(part.ravel(), (0, padded(part.size) - part.size)) for part in parts])
 
 
-def random_blocks(rng, E, bent):
-    """A second order in (δq, δv, δv'), as `system.Abilities` writes it, and what it is in z (nz, nz); δv' = E z."""
-    m, nz = E.shape
+def random_blocks(rng, F, bent, in_blocks=MOTIONS):
+    """A second order in (δq, δv, δx'), as `system.Abilities` writes it, and what it is in z (nz, nz); δx' = F z."""
+    n, nz = F.shape
+    m = n // 2
     qq, qv, vv, nq = 0.1 / m * rng.normal(size=(4, m, m))
     qq, vv, nn = qq + qq.T, vv + vv.T, np.zeros((m, m))
     for first, size in bent:
         root = rng.normal(size=(size, size))
         nn[first : first + size, first : first + size] = root @ root.T
-    q, v = np.eye(m, nz), np.eye(m, nz, m)
+    uq = 0.1 / m * rng.normal(size=((nz - n) * (in_blocks >= COUPLED), m))
+    root = 0.3 / np.sqrt(m) * rng.normal(size=(m, m * (in_blocks == ENDING)))
+    blocks = as_blocks(qq, qv, vv, nq, nn, bent, uq, root @ root.T if in_blocks == ENDING else ())
+    return blocks, hessian_of_blocks(blocks, F, bent, in_blocks)
+
+
+def hessian_of_blocks(blocks, F, bent, in_blocks=MOTIONS):
+    """Hessian (nz, nz) of what `system.Abilities` writes of one knot; δx' = F z."""
+    n, nz = F.shape
+    m, nu = n // 2, nz - n
+    qq, qv, vv, nq, nn = as_matrices(blocks, m, bent)
+    q, v, u, E = np.eye(m, nz), np.eye(m, nz, m), np.eye(nu, nz, n), F[m:]
     half = 0.5 * (q.T @ qq @ q + v.T @ vv @ v + E.T @ nn @ E) + q.T @ qv @ v + E.T @ nq @ q
-    return as_blocks(qq, qv, vv, nq, nn, bent), half + half.T
+    others = blocks[4 * padded(m * m) + padded(sum(size**2 for _, size in bent)) :]
+    if in_blocks >= COUPLED:
+        half += u.T @ others[: nu * m].reshape(nu, m) @ q
+    if in_blocks == ENDING:
+        half += 0.5 * F[:m].T @ others[padded(nu * m) :][: m * m].reshape(m, m) @ F[:m]
+    return half + half.T
 
 
 def as_matrices(blocks, m, bent):

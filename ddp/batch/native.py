@@ -36,8 +36,8 @@ from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sized_sweep import weigh_of
 from ddp.sweeps.sweeping import sweep_function, sweeping_of
-from ddp.systems.structure import numbers_of_blocks
-from ddp.systems.system import Routines, ability
+from ddp.systems.structure import shape_of_second
+from ddp.systems.system import MOTIONS, Routines, ability
 
 SHARE, ALONE = 64, 1024
 """Problems that a thread takes at a time, one of several or alone: until they are done nothing can be interrupted."""
@@ -123,7 +123,7 @@ class _Memory:
             filled(Derived, **dict(zip(Derivatives._fields, map(address, own), strict=False)), owner=-1)
             for own in zip(*self.derivatives[:-1], strict=True)
         ]
-        numbers_of_T = (numbers_of_blocks(n // 2, structure.halves[1]),) if structure.blockwise else (n + nu, n + nu)
+        numbers_of_T = shape_of_second(structure, n, nu)
         self.T = aligned_zeros((count, N, *numbers_of_T))
         routines = routines_of(problem)
         assert routines is not None
@@ -145,8 +145,9 @@ class _Memory:
         self.separable = problem.separable.astype(np.int64)
         self.shared, self.share_sweeps = None, 0
         if self.shares:
-            self.shared = eight_sweeps((N, n, nu), numbers_of_T, structure.blockwise, self.separable, structure.swept)
-            self.share_sweeps = eight_sweeps_of(*sizes, structure.blockwise).address
+            blockwise = structure.blockwise == MOTIONS  # of other blocks it has no routines
+            self.shared = eight_sweeps((N, n, nu), numbers_of_T, blockwise, self.separable, structure.swept)
+            self.share_sweeps = eight_sweeps_of(*sizes, blockwise).address
         self.worker, self.owner = worker_of(
             problem, solver, self.routines, sweeping=self.sweeping, eight=self.eight, shared=self.shared,
             share_sweeps=self.share_sweeps, weigh=self.weigh.address, follow=self.routines.address("follow"),
@@ -181,7 +182,7 @@ class _Memory:
             self._of_lane(index), second, structure.halves, d.closing(), np.zeros((1, 2, n, n)), structure.blocks, False
         )
         return horizon.replace(
-            separable=self.separable, in_blocks=int(in_blocks), weights=self.weights,
+            separable=self.separable, in_blocks=structure.blockwise if in_blocks else 0, weights=self.weights,
             contraction=self.contraction.address, context=self.contraction.context, torn=int(torn),
             gaps=rows[10][index].reshape(N, n), k=rows[8][index].reshape(N, nu), K=rows[9][index].reshape(N, nu, n),
             limited=int(bool(box)), **box,
@@ -195,7 +196,7 @@ class _Memory:
         second = np.zeros((1, nz, nz)) if blockwise else T
         horizons = [
             self._horizon(index, T if in_blocks else each if boxed else second, in_blocks, torn, box if boxed else {})
-            if blockwise >= in_blocks and limited >= boxed else None
+            if bool(blockwise) >= in_blocks and limited >= boxed else None
             for torn in (False, True) for boxed in (False, True) for in_blocks in (False, True)
         ]  # fmt: skip
         X, U, tried_X, tried_U, best_X, best_U, kept_X, kept_U, k, K, gaps = (row[index] for row in self.rows)

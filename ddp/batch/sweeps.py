@@ -24,6 +24,7 @@ from ddp.models.regularization import ByRatio, Tenfold
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.outcome import multiplier_of
 from ddp.sweeps.sweeping import SWEPT, recur
+from ddp.systems.system import MOTIONS
 
 NONE, VALUE, COSTATE, POLICY = -1, 0, 1, 2
 """Numbers of `multiplier_of`, and of no multiplier."""
@@ -99,11 +100,11 @@ def prepare(w, lane, blend, by):
     if by == NONE:
         know(w, lane, wanted)
         return horizon
-    blockwise = kept and horizon_at(lane, 0, 0, 1) != 0
-    reads = not blockwise and not (kept and lane.age >= 0)
+    blocks = horizon_at(lane, lane.torn, lane.limited, 1) if kept else 0
+    reads = (blocks == 0 or Horizon(blocks).in_blocks != MOTIONS) and not (kept and lane.age >= 0)
     know(w, lane, wanted | (EXACT | RECORDS if reads else EXACT))
-    if blockwise:
-        horizon, trajectory = horizon_at(lane, lane.torn, lane.limited, 1), lane.trajectory
+    if blocks != 0:
+        horizon, trajectory = blocks, lane.trajectory
     if kept and lane.age < 0:
         call_contraction(w.weigh, horizon, 1 if by == POLICY else 0, 0, 0)
         call_contraction(w.contract, w.context, trajectory, 0, 0)

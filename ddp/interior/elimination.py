@@ -26,8 +26,10 @@ from ddp.constraints.row_table import BEGIN, COLUMNS, DIAGONAL, END, NUMBER, ROW
 from ddp.interior.passes import condense, sweep
 from ddp.interior.row_steps import COMPLIANCE, EQUAL, FREE, PRICE
 from ddp.interior.scaling import units_of
-from ddp.machine.addresses import integers_at
+from ddp.machine.addresses import array_at, integers_at
 from ddp.protocols import Array
+from ddp.sweeps.riccati import coupling_at
+from ddp.systems.system import COUPLED, MOTIONS
 
 if TYPE_CHECKING:
     from ddp.interior.point import Point
@@ -160,6 +162,23 @@ def turn(knots, H, separable, diagonal, S, M):
 
 
 @kernel
+def turn_coupling(knots, T, bent, S, H):
+    """H (., nz, nz) at some knots += their blocks uq of T by x and v, where u = S (x, v); these become zeros."""
+    nu, nz = S.shape[1:]
+    m = (nz - nu) // 2
+    for t in knots:
+        uq = array_at(coupling_at(T[t].ctypes.data, m, bent, len(bent)), (nu, m))
+        for i in range(m):
+            for j in range(nz):
+                total = 0.0
+                for l in range(nu):
+                    total += uq[l, i] * S[t, l, j]
+                H[t, i, j] += total
+                H[t, j, i] += total
+        uq[:] = 0.0
+
+
+@kernel
 def substitute(A, B, lz, S, row):
     """A, B, lz (nz,) := those by x and v, where u = S (x, v).   row (nz,): working memory."""
     n, nu = B.shape
@@ -269,8 +288,11 @@ def exact_gains(point: "Point", blend: float, known: bool) -> tuple[Array, Array
     for H in [d.exact] * (blend > 0.0) + [d.lzz] * (blend < 1.0):
         turn(knots, H, h.separable, d.diagonal, S, M)
     h.separable[knots] = 0
-    if blend > 0.0 and not sweeps.blockwise:
+    if blend > 0.0 and sweeps.blockwise >= COUPLED:
+        turn_coupling(knots, sweeps.second, h.bent, S, d.exact)
+    elif blend > 0.0 and not sweeps.blockwise:
         turn(knots, sweeps.second, h.separable, d.diagonal, S, M)
+    if blend > 0.0 and sweeps.blockwise != MOTIONS:
         point.contracted = 0
     if not sweeps.sweep_apart(blend):
         return None

@@ -21,7 +21,7 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.sized_limits import step_function
 from ddp.sweeps.weighted import WeightedSweeps
-from ddp.systems.system import Routines, ability
+from ddp.systems.system import MOTIONS, Routines, ability
 
 STRAYING = "X", "dX", "tried_U", "tried_X", "tried_gaps"
 """Arrays that `Routines` are given to ``stray``."""
@@ -73,7 +73,7 @@ class Workplace:
     def _memory(self, d: Derivatives, places: dict[str, int], separable: np.ndarray) -> Memory:
         """A `Memory` whose own arrays are at ``places``."""
         problem, backward, rows, r = self.problem, self.backward, self.rows, self._routines
-        s, objective, blockwise = problem.dynamics, problem.objective, problem.structure.blockwise
+        s, objective = problem.dynamics, problem.objective
         sizes = {"N": problem.horizon, "nx": s.nx, "n": s.n, "nu": s.nu}
         derivatives = {name: address(array) for name, array in d._asdict().items() if name != "dual"}
         derivatives |= {f"to_{name}": address(getattr(self.swept, name)) for name in SWEPT}
@@ -100,10 +100,11 @@ class Workplace:
             **dict(zip(("dense", "separable", "costs_separable", "touched"), map(address, knots), strict=True)),
             **{name: horizon.address for name, horizon in horizons.items()}, **compiled,
             M=rows.size, entries=rows.entries, placed=len(self._table), records=s.record_size,
-            completes=int(not blockwise), term_count=len(self._terms), run_count=len(objective.runs),
+            completes=int(problem.structure.blockwise != MOTIONS), term_count=len(self._terms),
             **{name: function.address for name, function in linear.compiled(s.n, s.nu).items()},
             sweeping=backward.sweeping, linear_step=step_function(s.n, s.nu).address, table=address(self._table),
-            terms=address(self._terms), runs=address(objective.runs), any_dense=int(not separable.all()), within=within,
+            terms=address(self._terms), run_count=len(objective.runs), runs=address(objective.runs),
+            any_dense=int(not separable.all()), within=within,
             scratch=0 if scratch is None else scratch.address, trajectory=trajectory.address, lengths=lengths.address,
             straying=address(straying), in_python=0 if self.in_python is None else self.in_python.address,
             first=problem.multiplier_count, limited=int(problem.limited and not self.boxed), boxed=int(self.boxed),

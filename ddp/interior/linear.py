@@ -24,8 +24,10 @@ from ddp.machine.number import QUAD, WIDTH
 from ddp.machine.simd import multiply_add
 from ddp.sweeps.horizon import Horizon, own
 from ddp.sweeps.limits import is_bent, sizes
+from ddp.sweeps.riccati import coupling_at, ends_at
 from ddp.sweeps.sized_limits import sizes_of
 from ddp.sweeps.sweeping import Sweeping
+from ddp.systems.system import COUPLED, ENDING
 
 
 @kernel
@@ -73,6 +75,13 @@ def multipliers(memory, follows, costate, weights):
                 for i in range(n // 2):
                     v[i] = blend * y[t + 1, n // 2 + i]
                 add_blocks(p, n // 2, t, z, v, g, on[n // 2 :])
+                if p.in_blocks >= COUPLED:
+                    add_coupling(p, n // 2, t, z, g)
+                if p.in_blocks == ENDING:
+                    for i in range(n // 2):
+                        v[i] = blend * y[t + 1, i]
+                    ww = floats_at(ends_at(address_of(p.T[t]), n // 2, nu, p.bent, len(p.bent)))
+                    add_transposed(on, ww, v, n // 2, n // 2, n // 2)
             add_transposed(g, p.A[t], on, n, n, n)
             add_transposed(g[n:], p.B[t], on, n, nu, nu)
             if follows:
@@ -156,6 +165,18 @@ def add_blocks(p, m, t, z, v, g, on):
         first, count = p.bent[b, 0], p.bent[b, 1]
         add_transposed(on[first:], nn, v[first:], count, count, count)
         nn = nn[count * count :]
+
+
+@kernel
+def add_coupling(p, m, t, z, g):
+    """g += T z of the block uq of knot t."""
+    uq = floats_at(coupling_at(address_of(p.T[t]), m, p.bent, len(p.bent)))
+    for i in range(m):
+        total = g[i]
+        for l in range(p.nu):
+            g[2 * m + l] += uq[l * m + i] * z[i]
+            total += uq[l * m + i] * z[2 * m + l]
+        g[i] = total
 
 
 def stationarity(memory, unused, none, nothing):

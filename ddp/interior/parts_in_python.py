@@ -12,7 +12,7 @@ from ddp.interior.memory import CONTRACT, CURVE, DIFFERENTIATE, EVALUATE, STRAY,
 from ddp.machine.written import assign, read_one
 from ddp.parallel.differentiator import Differentiator
 from ddp.protocols import Array
-from ddp.systems.system import System, ability
+from ddp.systems.system import MOTIONS, System, ability
 
 if TYPE_CHECKING:
     from ddp.interior.layout import Workplace
@@ -31,7 +31,7 @@ class PartsInPython:
         self._work, self._place = work, place
         self._failure: BaseException | None = None
         self._strayed = straying(place.problem.dynamics)
-        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if place.problem.structure.blockwise else RECORDS)
+        self._wanted = FIRST | GAUSS_NEWTON | EXACT | (0 if place.problem.structure.blockwise == MOTIONS else RECORDS)
         self._parts: dict[int, Callable[[], None]] = {
             DIFFERENTIATE: self._differentiate, CONTRACT: self._contract, CURVE: self._curve, STRAY: self._stray,
             TRACK: self._track, WEIGH: self._weigh, EVALUATE: self._evaluate,

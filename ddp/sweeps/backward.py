@@ -43,8 +43,8 @@ from ddp.sweeps.segments import Segments, cut
 from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sized_sweep import weigh_of
 from ddp.sweeps.sweeping import call, recur, sweep_function, sweeping_of
-from ddp.systems.structure import Structure, are_equal, numbers_of_blocks, structure_of
-from ddp.systems.system import Contraction, System, traced_of
+from ddp.systems.structure import Structure, are_equal, shape_of_second, structure_of
+from ddp.systems.system import MOTIONS, Contraction, System, traced_of
 
 Swept = tuple[int, float, float, float]
 """The knot that failed, -1 if none did; slope and change of the cost along the policy; max-norm of the gradient."""
@@ -116,8 +116,8 @@ class Backward:
         self._contract, self._record = contract, derivatives.record
         self._chosen = multipliers if multipliers in (VALUE, COSTATE) else ""
         self._at_once = known.batched or multipliers == POLICY
-        self._blockwise = known.blockwise and multipliers != VALUE
-        self._in_blocks = aligned_zeros((N if self._blockwise else 0, numbers_of_blocks(n // 2, known.halves[1])))
+        self._blockwise = known.blockwise if multipliers != VALUE else 0
+        self._in_blocks = aligned_zeros((N if self._blockwise else 0, *shape_of_second(known, n, nu)))
         # within limits sweeps are repeated, and find what V_x of the first has contracted
         everywhere = (multipliers != VALUE and not self._blockwise) or reuse > 0 or limited
         self._second = aligned_zeros((N if everywhere else 1, n + nu, n + nu))
@@ -160,7 +160,7 @@ class Backward:
         """Take contracted second orders, one for each knot or one place for all, as Hessians or as blocks."""
         if second is not self._taken:
             self._horizon.T = self._taken = second
-            self._horizon.in_blocks = second is self._in_blocks
+            self._horizon.in_blocks = self._blockwise if second is self._in_blocks else 0
 
     def _contract_within(self) -> None:
         """Let sweeps contract the dynamics' second order: its C function is not compiled before it is wanted."""
@@ -200,7 +200,7 @@ class Backward:
         whole.T, whole.in_blocks = self._second, 0
         if self._blockwise:
             blocks = copied(whole)
-            blocks.T, blocks.in_blocks = self._in_blocks, 1
+            blocks.T, blocks.in_blocks = self._in_blocks, self._blockwise
         self.lend(contraction, whole, blocks)
         return whole, blocks
 
@@ -277,7 +277,7 @@ class Backward:
     def reads_records(self, costates: bool = False) -> bool:
         """Whether the next sweep with blend > 0 reads what the dynamics' ``expand_second`` has written."""
         multiplier = self.multiplier(costates)
-        return (multiplier == VALUE or not self._blockwise) and not self._keeps(multiplier)
+        return (multiplier == VALUE or self._blockwise != MOTIONS) and not self._keeps(multiplier)
 
     def _keeps(self, multiplier: str) -> bool:
         """Whether what is contracted already serves."""
@@ -321,9 +321,9 @@ class Backward:
         call(self._weigh.address, self._horizon.address, int(multiplier == POLICY), 0, 0)
         second = self._in_blocks if self._blockwise else self._second
         if self._contract is None:
-            contract_with(self.system[0], self._record, self._weights, second, self._blockwise)
+            contract_with(self.system[0], self._record, self._weights, second, bool(self._blockwise))
         else:
-            self._contract(self._weights, second, self._blockwise)
+            self._contract(self._weights, second, bool(self._blockwise))
         self._take(second)
         self.age = 0
 

@@ -25,7 +25,7 @@ class Horizon(Struct):
 
     halved: whether steps are semi-implicit; h (N,) or (0,), bent (g, 2): of those, see riccati.py.
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
-    Hessians or, ``in_blocks``, those of `system.Abilities`.
+    Hessians, or blocks as ``in_blocks`` of `system.Abilities` says.
     gaps (N, n), torn: whether any is open, see `SLOPED`; crossed (g, 2): where they bend derivatives, bends
     (., 2, n, n): how; see gaps.py.   weights (N, n): see `gaps.weigh`.
     low, high, held (N, nu): see limits.py.   rows (N, nu (nz + 1)): see box.py.

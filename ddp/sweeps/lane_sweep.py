@@ -269,8 +269,10 @@ def eight_sweeps_of(n: int, nu: int, halved: bool, runs: int, in_blocks: bool) -
     sizes = n, nu, n + nu, n, int(halved), runs, 0  # rows of lanes need no padding
     places, length = places_of(sizes)
     room = inline(specialised(room_on_stack, f"room_of_{name}", _numbers=WIDTH * length, _sizes=sizes, _at=places))
-    yes, blocks = (always("yes" if answer else "no", answer) for answer in (True, in_blocks))
-    known = {tiled_sweep.has_second: yes, tiled_sweep.has_blocks: blocks, is_given: blocks}
+    no, yes = always("no", False), always("yes", True)
+    blocks = yes if in_blocks else no
+    known = {tiled_sweep.has_second: yes, tiled_sweep.has_blocks: blocks}
+    known |= {is_given: blocks, tiled_sweep.has_coupling: no, tiled_sweep.has_ends: no}
     own = in_lanes(tiled_sweep.sweep, {**_IN_LANES, **known}, (block_at,))
     names = {"recursion": own, "room_in": room, "_numbers": WIDTH * length}
     return written_out(specialised(_sweep_eight, name, **names))

@@ -16,7 +16,7 @@ the others, δx' = S_o δq_o + S y, where S is zeros and ones and h. Then, and h
 
 Any other step has Z = F, M = V and no H. A second order that is known as blocks of δq, δv and δv'
 (`system.Abilities`) takes no product of its own: T_qq, T_qv and T_vv are added to Q, T_nn to V_v (`bend`), and
-T_nq to the rows v of H.
+T_nq to the rows v of H; those that have them add T_uq to Q_uq and T_ww to V_q.
 
 All matrices are in a `Room`. Of Q the rows of x are right on and above the diagonal within the columns of x, the rows
 of u everywhere; V is whole. Gradients come in rows below V, that of the value, the costate, and a third where gaps or
@@ -122,6 +122,35 @@ def add_blocks(r, factor, T):
     add_rows(r.Q, ld, factor, block_at(T, 0, m), m, m, m)
     add_rows(r.Q + 8 * m, ld, factor, block_at(T, 1, m), m, m, m)
     add_rows(r.Q + 8 * m * (ld + 1), ld, factor, block_at(T, 2, m), m, m, m)
+
+
+@kernel
+def coupling_at(T, m, bent, runs):
+    """The address of the block uq (nu, m), which follows those of nn."""
+    numbers = 0
+    for b in range(runs):
+        numbers += bent[b, 1] * bent[b, 1]
+    return block_at(T, 4, m) + 8 * ((numbers + WIDTH - 1) // WIDTH * WIDTH)
+
+
+@kernel
+def add_coupling(r, factor, T, bent):
+    """Q_uq += factor times the block uq of a second order at an address."""
+    m = r.n // 2
+    add_rows(r.Q + 8 * r.n * r.ld, r.ld, factor, coupling_at(T, m, bent, r.runs), m, r.nu, m)
+
+
+@kernel
+def ends_at(T, m, nu, bent, runs):
+    """The address of the block ww (m, m), which follows uq."""
+    return coupling_at(T, m, bent, runs) + 8 * ((nu * m + WIDTH - 1) // WIDTH * WIDTH)
+
+
+@kernel
+def add_ends(r, factor, T, bent):
+    """V_qq += factor times the block ww of a second order at an address."""
+    m = r.n // 2
+    add_rows(r.V, r.lx, factor, ends_at(T, m, r.nu, bent, r.runs), m, m, m)
 
 
 @kernel

@@ -18,7 +18,9 @@ from ddp.sweeps.riccati import (
     SMALLEST,
     action_value,
     add_blocks,
+    add_coupling,
     add_diagonal,
+    add_ends,
     add_hessian,
     bend,
     complete,
@@ -30,6 +32,7 @@ from ddp.sweeps.riccati import (
     value,
 )
 from ddp.sweeps.room import read_room
+from ddp.systems.system import COUPLED, ENDING
 
 NOTHING = (0.0, 0.0, 0.0)
 """Sums of a sweep at its end: slope, change, and the max-norm of the gradient."""
@@ -58,10 +61,14 @@ def act(p, r, t, rows, blend, mu):
     if second and has_blocks(p):
         T = own(p.T, t)
         bend(r, blend, T, bent)
+        if has_ends(p):
+            add_ends(r, blend, T, bent)
     load_step(r, bent, address_of(p.A[t]), address_of(p.B[t]))
     action_value(r, p.h[t:], bent, rows, start, stride, address_of(p.lz[t]), blend, T)
     if is_given(T):
         add_blocks(r, blend, T)
+        if has_coupling(p):
+            add_coupling(r, blend, T, bent)
     elif second:
         add_hessian(r, blend, own(p.T, t))
     add_diagonal(r, mu, address_of(p.diagonal[t]) if p.separable[t] else 0)  # last, registers wait for numbers
@@ -86,6 +93,18 @@ def has_second(blend):
 def has_blocks(p):
     """Whether second orders are blocks."""
     return p.in_blocks != 0
+
+
+@inline
+def has_coupling(p):
+    """Whether second orders are blocks of controls, too."""
+    return p.in_blocks >= COUPLED
+
+
+@inline
+def has_ends(p):
+    """Whether second orders are blocks of where steps end, too."""
+    return p.in_blocks == ENDING
 
 
 @inline

@@ -16,7 +16,7 @@ from ddp.sweeps.limits import Scratch
 from ddp.sweeps.outcome import GIVEN, NONE, Sweep
 from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sweeping import recur
-from ddp.systems.structure import Structure, numbers_of_blocks
+from ddp.systems.structure import Structure, shape_of_second
 from ddp.systems.system import System
 
 
@@ -26,7 +26,7 @@ class WeightedSweeps:
     contract: see `Backward`.   gaps (N, n), separable (N+1,): of the derivatives; gaps are written in place.
     limited: whether sweeps find out by themselves which controls limits hold.
     second: second orders (N, .) as `contract` writes them, as Hessians or, if dynamics know them, as blocks.
-    blockwise: whether they are blocks.   policy: k (N, nu), K (N, nu, n) of the last sweep.
+    blockwise: which blocks, 0 for Hessians.   policy: k (N, nu), K (N, nu, n) of the last sweep.
     sweeping: address of the `Sweeping` by which kernels sweep.
     held (N, nu): controls that are held, to be written: -1, 1 of those at lower and upper limits, 0 of all others.
     """
@@ -37,8 +37,7 @@ class WeightedSweeps:
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
         self._contract, self.blockwise = contract, structure.blockwise
-        blocks = N, numbers_of_blocks(n // 2, structure.halves[1])
-        self.second = aligned_zeros(blocks if self.blockwise else (N, n + nu, n + nu))
+        self.second = aligned_zeros((N, *shape_of_second(structure, n, nu)))
         self._recursion = Recursion(derivatives, dynamics, structure, self.second, limited, True)
         self._sweeping = self._recursion.sweeping
         self._sweeping.kept = 1
@@ -53,7 +52,7 @@ class WeightedSweeps:
 
     def contract(self, weights: Array) -> None:
         """Contract the second order with weights (N, n)."""
-        self._contract(weights, self.second, self.blockwise)
+        self._contract(weights, self.second, bool(self.blockwise))
 
     def horizons(self) -> dict[str, Horizon]:
         """A `Horizon` without open gaps, and with some, each also with controls that are ``held``."""

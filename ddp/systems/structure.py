@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ddp.machine.tiles import padded
 from ddp.protocols import Array
-from ddp.systems.system import Contraction, System, ability
+from ddp.systems.system import COUPLED, ENDING, MOTIONS, Contraction, System, ability
 
 SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""
@@ -22,14 +22,14 @@ Halves = tuple[Array, NDArray[np.int64]]
 class Structure(NamedTuple):
     """halves: of a semi-implicit step, `NO_HALVES` of others.   swept: the same where sweeps gain by it.
 
-    batched, blockwise: whether many knots are contracted at once, and by blocks; see `system.Abilities`.
+    batched: whether many knots are contracted at once.   blockwise: by which blocks, 0 if by none; see `Abilities`.
     blocks (g, 2): where the blocks begin that a gap bends, see `system.System.closing`, and how large they are.
     """
 
     halves: Halves
     swept: Halves
     batched: bool
-    blockwise: bool
+    blockwise: int
     blocks: NDArray[np.int64]
 
 
@@ -44,9 +44,17 @@ def _numbers(known: Structure) -> tuple[Any, ...]:
     return len(h), bent.tobytes(), len(own), turned.tobytes(), batched, blockwise, blocks.tobytes()
 
 
-def numbers_of_blocks(m: int, bent: NDArray[np.int64]) -> int:
+def numbers_of_blocks(m: int, bent: NDArray[np.int64], in_blocks: int = MOTIONS, nu: int = 0) -> int:
     """Count of the numbers of a knot's blocks, see `system.Abilities`: of m velocities and the runs ``bent`` (g, 2)."""
-    return 4 * padded(m * m) + padded(int((bent[:, 1] ** 2).sum()))
+    motions = 4 * padded(m * m) + padded(int((bent[:, 1] ** 2).sum()))
+    return motions + (in_blocks >= COUPLED) * padded(nu * m) + (in_blocks == ENDING) * padded(m * m)
+
+
+def shape_of_second(known: Structure, n: int, nu: int) -> tuple[int, ...]:
+    """Shape of a knot's contracted second order, as a Hessian or as blocks, of n states and nu controls."""
+    if not known.blockwise:
+        return n + nu, n + nu
+    return (numbers_of_blocks(n // 2, known.halves[1], known.blockwise, nu),)
 
 
 def is_underactuated(dynamics: System) -> bool:
@@ -64,7 +72,8 @@ def structure_of(dynamics: System, N: int) -> Structure:
     turned = int(halves[1][:, 1].sum())
     pays = n >= max(SMALL, BENT * turned) and turned + padded(n // 2) <= padded(n)  # rows of M are as long as V's
     batched = bool(ability(dynamics, "batched"))
-    blockwise = batched and semi_implicit is not None and ability(dynamics, "contract_batch") is not None
+    in_blocks = batched and semi_implicit is not None and ability(dynamics, "contract_batch") is not None
+    blockwise = int(ability(dynamics, "in_blocks")) if in_blocks else 0
     return Structure(halves, halves if pays else NO_HALVES, batched, blockwise, blocks_of(dynamics.closing(), n))
 
 

@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 
 from ddp.protocols import Array
 
+MOTIONS, COUPLED, ENDING = 1, 2, 3
+"""Blocks of second orders, see `Abilities.contract_batch`: of positions and velocities, of controls with them, and of
+the positions where steps end."""
+
 
 class Expansion(NamedTuple):
     """First order of M knots, and what each keeps for its second order.
@@ -285,6 +289,7 @@ class Abilities(Protocol):
     thread_safe: whether several threads may ask at once, for compiled kernels do the work.
     lanes: how many step lengths are rolled out for the price of one, 0 for none.
     control_limits (nu, 2): lower and upper limit of each control, ±inf where there is none, for problems given none.
+    in_blocks: what ``contract_batch`` writes, if there is one: `MOTIONS`, `COUPLED` or `ENDING`.
     semi_implicit: where states may be halves (q, v) with δq' = δq + h δv' but for a few rows, the step h > 0, or
         those (K,) of knots, h >= 0, the last one to the end; and (g, 2) where the runs of other rows of δq' begin and
         how many they are; None if not. Sweeps are then faster.
@@ -303,6 +308,7 @@ class Abilities(Protocol):
     control_limits: Array | None = None
     semi_implicit: tuple[float | Array, NDArray[np.int64]] | None = None
     batched: bool = False
+    in_blocks: int = MOTIONS
     notes_size: int = 0
     tracked: Tracked | None = None
     named_numbers: tuple[list[str], list[str], list[str]] | None = None
@@ -331,6 +337,10 @@ class Abilities(Protocol):
         blocks (m, m) qq, qv, vv, nq, n for δv', are one behind the other in out (M, .), each in whole registers; then
         come the blocks of nn, a square one for each of the runs, in whole registers together. Of qq and vv the upper
         triangles count; entries that always vanish may stay; nn has entries in the runs' rows alone.
+
+        `COUPLED` ones have uq (nu, m) of controls and positions behind them, in whole registers, and `ENDING` ones then
+        ww (m, m), symmetric, of the first half δq' of δx'. Both read records that ``expand_second`` has completed,
+        `MOTIONS` those that ``expand`` leaves.
         """
 
     def track_noting(

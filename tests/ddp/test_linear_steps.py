@@ -1,28 +1,52 @@
 """The full-space step and its multipliers against the conditions of its quadratic model, knot by knot."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
+import pinocchio as pin
 import pytest
+from contact_oracles import FEET
 
 import ddp
+import dynamics
 from ddp.constraints import row_table
 from ddp.interior import passes, trials
 from ddp.interior.point import Point
 from ddp.parallel.workers import Workers, differentiator
+from dynamics import Contact, Phase, PhasedDynamics
 from problems import arm, cartpole, quadrotor
+from problems.costs import ControlCost, StateCost
 from tests.benchmarks.optimisers import limited
 
 
-@pytest.mark.parametrize("build", [cartpole.swing_up, arm.reach, quadrotor.loop])
+def standing(held):
+    """anymal that stands, lifts two feet and strikes the ground with these; others are held in place, or not."""
+    robot = dynamics.load("anymal")
+    data = robot.model.createData()
+    pin.framesForwardKinematics(robot.model, data, robot.q0)
+    feet = [Contact(name, target=data.oMf[robot.frame_id(name)].translation) for name in FEET["anymal"]]
+    phases = [Phase(feet, 3, held=held), Phase(feet[:2], 3, held=held), Phase(feet[:2], 3, feet[2:], held=held)]
+    system = PhasedDynamics(robot, 0.02, phases)
+    x0 = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    running = [StateCost(system, x0, 1.0), ControlCost(system.nominal_control(x0), 1e-3)]
+    return ddp.Problem(system, running, [], x0, system.knots)
+
+
+FREE = [(cartpole.swing_up, 0.1), (arm.reach, 0.1), (quadrotor.loop, 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("build", "away"), [*FREE, (partial(standing, False), 0.1), (partial(standing, True), 0.01)]
+)
 @pytest.mark.parametrize("blend", [0.0, 0.5, 1.0])
-def test_multipliers_of_a_step_make_the_gradient_of_its_model_vanish(rng, build, blend):
+def test_multipliers_of_a_step_make_the_gradient_of_its_model_vanish(rng, build, away, blend):
     problem, mu = build(), 1e3
     system = problem.dynamics
     n = system.n
     U = np.tile(system.nominal_control(problem.x0), (problem.horizon, 1))
     U += 0.1 * rng.normal(size=U.shape)
-    X = system.integrate(system.rollout(problem.x0, U), 0.1 * rng.normal(size=(len(U) + 1, n)))
+    X = system.integrate(system.rollout(problem.x0, U), away * rng.normal(size=(len(U) + 1, n)))
     X[0] = problem.x0
     with differentiator(problem, Workers(1)) as work:
         point = Point(problem, work, X, U, 1.0, 0.01)

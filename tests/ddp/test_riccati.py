@@ -8,6 +8,8 @@ from ddp.compiling.kernel import kernel
 from ddp.sweeps.riccati import (
     action_value,
     add_blocks,
+    add_coupling,
+    add_ends,
     bend,
     factorize,
     forget_idle,
@@ -18,16 +20,17 @@ from ddp.sweeps.riccati import (
 )
 from ddp.sweeps.room import RoomOwner, read_room
 from ddp.systems.structure import numbers_of_blocks
+from ddp.systems.system import COUPLED, ENDING, MOTIONS
 
 NO_BLOCKS = np.zeros((0, 0))
 SIZES = [(2, 1), (4, 1), (12, 6), (14, 7), (12, 4), (36, 12), (76, 32), (5, 3), (9, 13), (1, 2)]
 
 
 @kernel
-def sweep(room, h, bent, A, B, H, l, k, K, T, factor):
+def sweep(room, h, bent, A, B, H, l, k, K, T, factor, in_blocks):
     """All knots; the room's value comes in as that of the end and goes out as that of the start. Failed knot, or -1.
 
-    T (N, .): second orders in blocks, which are added ``factor`` times; (0, .) if there are none.
+    T (N, .): second orders, ``in_blocks``, which are added ``factor`` times; (0, .) if there are none.
     """
     r = read_room(room)
     N = len(l)
@@ -37,9 +40,13 @@ def sweep(room, h, bent, A, B, H, l, k, K, T, factor):
         blocks = T[t].ctypes.data if len(T) > 0 else 0
         if blocks != 0:
             bend(r, factor, blocks, bent)
+            if in_blocks == ENDING:
+                add_ends(r, factor, blocks, bent)
         action_value(r, h[t:], bent, 2, r.Q, r.ld, l[t].ctypes.data, factor, blocks)
         if blocks != 0:
             add_blocks(r, factor, blocks)
+            if in_blocks >= COUPLED:
+                add_coupling(r, factor, blocks, bent)
         forget_idle(r)
         if not factorize(r):
             return t
@@ -70,7 +77,7 @@ def random_problem(rng, N, n, nu):
     return F, root @ root.transpose(0, 2, 1) + np.eye(nz), rng.normal(size=(N, nz)), V @ V.T / n, rng.normal(size=n)
 
 
-def swept(h, bent, F, H, l, V, v, T=NO_BLOCKS, factor=0.0):
+def swept(h, bent, F, H, l, V, v, T=NO_BLOCKS, factor=0.0, in_blocks=0):
     N, nz = l.shape
     n = len(v)
     room = RoomOwner(n, nz - n, np.max(h) > 0.0, len(bent))
@@ -78,7 +85,7 @@ def swept(h, bent, F, H, l, V, v, T=NO_BLOCKS, factor=0.0):
     k, K = np.empty((N, nz - n)), np.empty((N, nz - n, n))
     A, B = np.ascontiguousarray(F[:, :, :n]), np.ascontiguousarray(F[:, :, n:])
     steps, rows = np.broadcast_to(h, N).copy(), np.array(bent, np.int64).reshape(-1, 2)
-    failed = sweep(room.address, steps, rows, A, B, H, l, k, K, T, factor)
+    failed = sweep(room.address, steps, rows, A, B, H, l, k, K, T, factor, in_blocks)
     return failed, k, K, room.V, room.v[0]
 
 
@@ -114,8 +121,9 @@ def test_a_semi_implicit_step_gives_what_its_dense_form_gives(n, nu, bent):
 @pytest.mark.parametrize(("n", "nu"), [(2, 1), (12, 6), (12, 4), (14, 7), (36, 12)])
 @pytest.mark.parametrize("bent", [[], [(0, 6)], [(1, 3), (4, 2)]])
 @pytest.mark.parametrize("h", [0.0, 0.1])
-def test_a_second_order_in_blocks_is_one_in_z(n, nu, bent, h):
-    """Of δq, δv and δv' = E δz it is a Hessian in z = (δq, δv, δu), E being the rows of δv'."""
+@pytest.mark.parametrize("in_blocks", [MOTIONS, COUPLED, ENDING])
+def test_a_second_order_in_blocks_is_one_in_z(n, nu, bent, h, in_blocks):
+    """Of δq, δv, δx' = F δz and δu it is a Hessian in z = (δq, δv, δu)."""
     m, N, factor = n // 2, 5, 0.7
     bent = [(i, size) for i, size in bent if i + size <= m]
     rng = np.random.default_rng(n + len(bent))
@@ -125,11 +133,11 @@ def test_a_second_order_in_blocks_is_one_in_z(n, nu, bent, h):
         F[:, :m, :m] += np.eye(m)
         for i, size in bent:
             F[:, i : i + size] = rng.normal(size=(N, size, n + nu))
-    T, dense = np.zeros((N, numbers_of_blocks(m, np.reshape(bent, (-1, 2))))), H.copy()
+    T, dense = np.zeros((N, numbers_of_blocks(m, np.reshape(bent, (-1, 2)), in_blocks, nu))), H.copy()
     for t in range(N):
-        T[t], whole = random_blocks(rng, F[t, m:], bent)
+        T[t], whole = random_blocks(rng, F[t], bent, in_blocks)
         dense[t] += factor * whole
-    failed, *got = swept(h, bent, F, H, *rest, T.reshape(N, -1), factor)
+    failed, *got = swept(h, bent, F, H, *rest, T.reshape(N, -1), factor, in_blocks)
     assert failed == -1
     assert all(close(a, b) for a, b in zip(got, dense_sweep(F, dense, *rest), strict=True))
 

@@ -19,7 +19,7 @@ from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_sweep import MOST, are_few, sweep_of, weigh_of
 from ddp.sweeps.sweeping import call
 from ddp.systems.structure import structure_of
-from ddp.systems.system import Contraction
+from ddp.systems.system import COUPLED, ENDING, MOTIONS, Contraction
 
 N = 7
 NOTHING = Contraction(0, 0, None)
@@ -49,14 +49,15 @@ def random_derivatives(rng, n, nu, h=0.0, bent=()):
     return Derivatives(A, B, np.zeros((N, 1)), np.zeros(N + 1), lz, lzz, exact, diagonal, np.empty(0))
 
 
-def second_order(rng, d, bent):
+def second_order(rng, d, bent, in_blocks=MOTIONS):
     """A second order in blocks, (N, .), and what it is in z, (N, nz, nz); positive definite where it counts."""
-    m = d.A.shape[1] // 2
-    knots = [random_blocks(rng, np.hstack([A, B])[m:], bent) for A, B in zip(d.A, d.B, strict=True)]
+    knots = [random_blocks(rng, np.hstack([A, B]), bent, in_blocks) for A, B in zip(d.A, d.B, strict=True)]
     return tuple(np.stack(part) for part in zip(*knots, strict=True))
 
 
-def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0), gaps=None):
+def swept(
+    d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0), gaps=None, in_blocks=MOTIONS,
+):  # fmt: skip
     """The failed knot or -1, k, K, the decrease that is promised, the costate's largest slope, Q_uu where it failed."""
     _, n, nu = d.B.shape
     halves = halves_of(h, bent)
@@ -66,7 +67,7 @@ def swept(d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, s
     horizon = horizon_of(d, second, halves, NOTHING, bends, np.zeros((0, 2), np.int64), False)
     horizon.separable = separable.astype(np.int64)
     if T is not None:
-        horizon.T, horizon.in_blocks = T, True
+        horizon.T, horizon.in_blocks = T, in_blocks
     if gaps is not None:
         horizon.gaps, horizon.torn = gaps, UNSLOPED
     failed, *sums = -1, *tiled_sweep.NOTHING
@@ -115,12 +116,13 @@ HALVED = [(n, nu, bent) for bent in BENT for n, nu in ((12, 6), (16, 8), (36, 12
 
 
 @pytest.mark.parametrize(("n", "nu", "bent"), cases(HALVED, [(12, 6, BENT[0]), (36, 12, BENT[1]), (12, 6, BENT[2])]))
-@pytest.mark.parametrize("blend", [0.0, 0.7, 1.0])
-def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, bent, blend):
+@pytest.mark.parametrize(("blend", "in_blocks"), [(0.0, MOTIONS), (0.7, MOTIONS), (1.0, COUPLED), (0.7, ENDING)])
+def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, bent, blend, in_blocks):
     rng, h = np.random.default_rng(n + len(bent)), 0.1
     d = random_derivatives(rng, n, nu, h, bent)
-    T, whole = second_order(rng, d, bent)
-    assert_optimal(d, some_separable(rng), whole, h=h, bent=bent, T=T, blend=blend, mu=0.1)
+    T, whole = second_order(rng, d, bent, in_blocks)
+    how = {"h": h, "bent": bent, "blend": blend, "mu": 0.1, "in_blocks": in_blocks}
+    assert_optimal(d, some_separable(rng), whole, T=T, **how)
 
 
 @pytest.mark.parametrize(
