@@ -3,10 +3,11 @@
 from functools import partial
 
 import numpy as np
-from oracles import fourth_order, relative_error
+from oracles import fourth_order, hessian_of_blocks, relative_error
 
 from ddp.machine.aligned import working_memory
-from ddp.systems.system import Expansion
+from ddp.systems.structure import shape_of_second, structure_of
+from ddp.systems.system import COUPLED, Expansion, expanded
 
 
 def deviation(system, x, u, t):
@@ -35,6 +36,24 @@ def assert_second_order(system, X, U, h, rng):
             near, far = moved(h * d) + moved(-h * d), moved(2 * h * d) + moved(-2 * h * d)
             second = weight @ (16 * near - far - 30 * moved(0.0 * d)) / (12 * h * h)
             assert abs(d @ H @ d - second) < 1e-6 * np.abs(d) @ np.abs(H) @ np.abs(d) + 1e-7
+
+
+def assert_blocks_are_hessians(system, X, U, rng):
+    """Blocks of all knots at once are each one's Hessian, with weights on steps and on the forces of contacts."""
+    N, known = len(U), structure_of(system, len(U))
+    assert known.blockwise >= COUPLED
+    whole, weights = expanded(system, X, U), rng.normal(size=(N, system.n))
+    whole.record[:, system._modes.g :][:, : system.notes_size] = rng.normal(size=(N, system.notes_size))
+    T = np.full((N, *shape_of_second(known, system.n, system.nu)), np.nan)
+    H = np.empty((N, *[system.n + system.nu] * 2))
+    working_memory(system._room_of_blocks)[:] = np.nan
+    system.contract_batch(whole.record, weights, T)
+    system.contract(whole.record, weights, H)
+    for k in range(N):
+        F = np.hstack([whole.A[k], whole.B[k]])
+        assert relative_error(hessian_of_blocks(T[k], F, known.halves[1], known.blockwise), H[k]) < 1e-11
+        system.contract_batch(whole.record[k : k + 1], weights[k : k + 1], alone := np.full_like(T[:1], np.nan))
+        np.testing.assert_array_equal(alone[0], T[k])
 
 
 def assert_memory_does_not_matter(system, X, U):

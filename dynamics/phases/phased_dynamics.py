@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ModelError, ProblemError, affordable, as_array, axes, instances, integer, numbers, suggesting
+from ddp.machine.aligned import working_memory
 from ddp.machine.number import WIDTH
 from ddp.protocols import Array, copied
-from ddp.systems.system import Routines, expanded
+from ddp.systems.system import COUPLED, ENDING, Routines, expanded
 from dynamics.contacts.contact import (
     ROLLING,
     Contacts,
@@ -98,6 +99,11 @@ class PhasedDynamics(SteppedRobot):
     def semi_implicit(self) -> tuple[Array, NDArray[np.int64]]:
         """How long steps are, the last mode's to the end, and rows of joints whose motions do not commute."""
         return self.step_durations(self.knots + 1), self._bent_rows
+
+    @property
+    def in_blocks(self) -> int:
+        """Which blocks second orders are: see `system.Abilities`."""
+        return ENDING if any(mode.kind == HELD for mode in self._described) else COUPLED
 
     def phase_of(self, knot: int) -> Phase:
         """The phase that a knot belongs to."""
@@ -227,9 +233,13 @@ class PhasedDynamics(SteppedRobot):
         """Compiled work on trajectories of one problem, where no contacts are redundant."""
         if not (alone and self.lanes):
             return None
-        rooms = self._room_of_rollouts, self._room_of_expansions, self._room_of_contractions
+        rooms = self._room_of_rollouts, self._room_of_expansions, self._room_of_blocks
         schedule = self._modes_from(0, count).copy()
         return routines_of(self._scheme, self._modes, self._tree, schedule, *rooms, None, True, False, before)
+
+    def contract_batch(self, record: Array, weight: Array, out: Array) -> None:
+        assert self._scheme.in_blocks is not None
+        self._scheme.in_blocks.contract(self._modes.handle, working_memory(self._room_of_blocks), record, weight, out)
 
     @property
     def tracked(self) -> TrackedPhases:

@@ -61,17 +61,23 @@ def of_lanes(x, lanes, n):
 
 
 @kernel
-def size(tree, where, m, nc, lanes):
-    """Numbers, of so many lanes, that ``room_for`` takes, for at most m contacts and nc forces."""
+def size_of_motions(tree, where, m, nc):
+    """Numbers that `curve_motions` takes, for at most m contacts and nc forces."""
     nz, memory = tree.nv + nc, floats_at(64)
-    numbers = numbers_between(memory, Room(memory, tree, where.K, nc, numbers_of_joints(tree), m).end)
+    room = Room(memory, tree, where.K, nc, numbers_of_joints(tree), m)
+    return numbers_between(memory, room.end) + nz + whole(nz)
+
+
+@kernel
+def size(tree, where, m, nc, lanes):
+    """Numbers, of so many lanes, that `room_for` and `curve` take, for at most m contacts and nc forces."""
     of_assemble = (where.ld * (where.ld + tree.nv + max(tree.nv, 6)) + 8 * WIDTH) // WIDTH + 4  # registers
-    return numbers + nz + whole(nz) + numbers_of_blocks(tree, nc) + of_assemble * WIDTH // lanes
+    return size_of_motions(tree, where, m, nc) + numbers_of_blocks(tree, nc) + of_assemble * WIDTH // lanes
 
 
 @inline
-def curve(modes, mode, w, record, weight, out):
-    """Hessians of some knots of a mode, as many as there are in a record, at most one to a lane."""
+def curve_motions(modes, mode, w, record, weight):
+    """w.own := the ``Blocks`` of some knots of a mode, as many as there are in a record; what follows in memory."""
     tree, where, h, nc = modes.tree, layout_of(modes), step_of(modes, mode), modes.table[mode, 2]
     kind, nq, nv, count = modes.table[mode, 0], tree.nq, tree.nv, len(record)
     n, nz, contacts, acting = nq + 2 * nv, nv + nc, Contacts(modes.contacts[mode]), Contacts(modes.acting[mode])
@@ -87,18 +93,26 @@ def curve(modes, mode, w, record, weight, out):
     for i in range(nc):
         w.on_z[nv + i] = -g[i]
     lanes, lx, of_omega = width(w.kept), whole(nz), w.end[nz:]
-    of_blocks = of_omega[lx:]
     on_z, omega = of_lanes(w.end, lanes, nz), of_lanes(of_omega, lanes, lx)
-    blocks, space = of_lanes(of_blocks, lanes, numbers_of_blocks(tree, nc)), of_blocks[numbers_of_blocks(tree, nc) :]
     unpack(w.on_z, nz, on_z[:count], 0)
     for i in range(count):
         weigh_residuals(record[i][where.K :], where.lk, nz, on_z[i], omega[i])
     pack(omega[:count], 0, w.omega, nz)
     curve_step(tree, contacts, acting, kind, h, modes.own[mode, 0], motion, w.weight, w.omega, w.scratch, w.own)
+    return of_omega[lx:]
+
+
+@inline
+def curve(modes, mode, w, record, weight, out):
+    """Hessians of some knots of a mode, as many as there are in a record, at most one to a lane."""
+    tree, where, h, count = modes.tree, layout_of(modes), step_of(modes, mode), len(record)
+    kind, nc = modes.table[mode, 0], modes.table[mode, 2]
+    nv, numbers, of_blocks = tree.nv, numbers_of_blocks(tree, nc), curve_motions(modes, mode, w, record, weight)
+    blocks, space = of_lanes(of_blocks, width(w.kept), numbers), of_blocks[numbers:]
     unpack(as_vector(w.own.qq), columns_of(blocks) - (nv * nv if kind != HELD else 0), blocks[:count], 0)  # W is last
     for i in range(count):
         zy = record[i][where.Z :]
-        assemble(tree, kind, h, modes.nu, nz, zy, where.ld, blocks[i], floats_at(address_of(space)), out[i])
+        assemble(tree, kind, h, modes.nu, nv + nc, zy, where.ld, blocks[i], floats_at(address_of(space)), out[i])
 
 
 @kernel

@@ -176,6 +176,14 @@ def _contract(context, trajectory, unused, none):  # type: ignore[no-untyped-def
     contract(modes_of(w), memory, record, weights, array_at(p.T, (p.N, nz, nz)))
 
 
+def _contract_coupled(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
+    """Second order of a `Trajectory` with its weights, into T as the blocks of a scheme of their own."""
+    w, p = Work(context), Trajectory(trajectory)
+    memory = array_at(room_of(w.contractions, room(_numbers)), (w.contracting, 8))
+    record, weights = array_at(p.record, (p.N, p.records)), array_at(p.weights, (p.N, p.n))
+    contract(modes_of(w), memory, record, weights, array_at(p.T, (p.N, p.size)))
+
+
 def _contract_into_blocks(context, trajectory, unused, none):  # type: ignore[no-untyped-def]
     """Second order of a `Trajectory` with its weights, into T as the blocks of `ddp.systems.system.Abilities`."""
     w, p = Work(context), Trajectory(trajectory)
@@ -252,7 +260,8 @@ def routines_of(
         Work, modes=modes.start, schedule=schedule, **places, tracking=tracking, expanding=expanding,
         contracting=contracting, groups=address(written), grouped=len(written),
     )  # fmt: skip
-    contract = _contract if groups is None else _contract_into_blocks
+    coupled, contract = scheme.in_blocks, _contract if groups is None else _contract_into_blocks
+    contract = contract if coupled is None else _contract_coupled
     moves = [("expand", _expand, expanding), ("contract", contract, contracting)]
     if alone:
         moves += [("track", _track, 0), ("stray", _stray, 0)]
@@ -260,7 +269,8 @@ def routines_of(
         moves += [("follow", _follow, following), ("stray", _stray_freely, straying)]
     parts = {
         "linearize": scheme.linearize, "complete": nothing if scheme.complete is None else scheme.complete,
-        "contract": scheme.contractor.contract, "stray": scheme.roller.stray, "track": scheme.roller.track,
+        "contract": (coupled or scheme.contractor).contract,
+        "stray": scheme.roller.stray, "track": scheme.roller.track,
     }  # fmt: skip
     content = frozen(modes) if own and not alone and tree.nv <= MOST else None
     is_short = scheme.stages <= 1  # first order of rk4 would compile for 29 s, of a UR5

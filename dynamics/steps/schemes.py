@@ -7,7 +7,7 @@ contacts; `TOUCHING` serves phases of contacts.
 steps               next state            first order                second order
 ==================  ====================  =========================  =========================================
 without contacts    advance               linearization              second_order, hessians; lane_contraction
-under contacts      advance, held_steps   contact_linearization      second_order, hessians
+under contacts      advance, held_steps   contact_linearization      second_order, hessians, hessian_blocks
 explicit            advance, runge_kutta  runge_kutta_linearization  runge_kutta_curvature
 implicit            implicit_steps        implicit_linearization     implicit_curvature
 the loop over them  rollouts              knots                      knots
@@ -23,6 +23,7 @@ from dynamics.robots.tree import Tree
 from dynamics.steps import (
     advance,
     contact_linearization,
+    hessian_blocks,
     hessians,
     implicit_curvature,
     implicit_linearization,
@@ -47,6 +48,7 @@ class Scheme(NamedTuple):
     contractor: second order.
     layout ``(nq, nv, nu, nc, stages)``: of records.
     memory: that ``linearize`` works in.
+    in_blocks: second order as blocks; None where `lane_contraction` has it, or nothing.
     method: a table, of explicit steps see runge_kutta.py, of implicit ones implicit_steps.py.   stages: of it.
     halves: whether δq' = δq + h δv' but for joints whose motions do not commute, which makes sweeps faster.
     batched: whether the contractor takes many knots at once faster than one by one.
@@ -64,6 +66,7 @@ class Scheme(NamedTuple):
     halves: bool = False
     batched: bool = True
     holds: bool = False
+    in_blocks: Contractor | None = None
 
     def room(self, tree: Tree, layout: Layout, nu: int, m: int, nc: int) -> int:
         """Numbers of memory that ``linearize`` takes, for at most m contacts and nc forces."""
@@ -103,6 +106,7 @@ TOUCHING = Scheme(
     roller("touching", advance.TouchingScratch, advance.touching_scratch, advance.advance_touching),
     expansion("touching", contact_linearization.contact_relation, contact_linearization.relate_touching),
     contact_linearization.forget_weights, _ONE_STAGE, whole_layout, (contact_linearization.ContactMemory,),
+    in_blocks=Contractor("in_blocks", hessian_blocks.size, hessians.room_for, hessian_blocks.curve),
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ contact without gains; with ω = (μ, ν) and the total δq' of the step the err
 
     δq'ᵀ W δq',  W = ν·e_q'q' / h²,      and the weight e_q'ᵀ ν / h² on q', which matters where motions do not commute
 
-hessians.py makes Hessians of all that, with η = h² a_z δz + h δv.
+hessians.py makes Hessians of all that, with η = h² a_z δz + h δv; hessian_blocks.py leaves δv' and δq' to sweeps.
 """
 
 from ddp.compiling.kernel import apart, kernel

@@ -99,6 +99,8 @@ class SteppedRobot(ABC):
         self._room_of_rollouts = rollouts.size(scheme.roller, tree, nu, stages, *most)
         self._room_of_expansions = scheme.room(tree, self._layout, nu, *most)
         self._room_of_contractions = scheme.contractor.room(tree, self._layout, *most)
+        if scheme.in_blocks is not None:
+            self._room_of_blocks = scheme.in_blocks.room(tree, self._layout, *most)
 
     # -- sizes and abilities -----------------------------------------------------------------------------------------
 

@@ -18,7 +18,12 @@ from oracles import (
     relative_error,
     sprung,
 )
-from step_oracles import assert_first_order, assert_memory_does_not_matter, assert_second_order
+from step_oracles import (
+    assert_blocks_are_hessians,
+    assert_first_order,
+    assert_memory_does_not_matter,
+    assert_second_order,
+)
 
 import dynamics
 from ddp.errors import ModelError, ProblemError
@@ -100,6 +105,10 @@ def test_derivatives_are_differences_of_steps(case):
 
 def test_hessians_are_second_differences_of_steps(case, rng):
     assert_second_order(*case, 1e-3, rng)
+
+
+def test_blocks_are_hessians_in_the_next_state_and_controls(case, rng):
+    assert_blocks_are_hessians(*case, rng)
 
 
 def test_no_order_reads_what_other_modes_left_in_memory(case):

@@ -9,7 +9,12 @@ import pytest
 from contact_oracles import FEET, Constrained, points_of_a_shank, some_contacts
 from oracles import contract_rows, fourth_order, passive, random_tree, relative_error, sprung
 from recursion import dense_sweep
-from step_oracles import assert_first_order, assert_memory_does_not_matter, assert_second_order
+from step_oracles import (
+    assert_blocks_are_hessians,
+    assert_first_order,
+    assert_memory_does_not_matter,
+    assert_second_order,
+)
 
 import ddp
 import dynamics
@@ -99,6 +104,10 @@ def test_derivatives_are_differences_of_steps(case):
 
 def test_hessians_are_second_differences_of_steps(case, rng):
     assert_second_order(*case, 2e-3, rng)
+
+
+def test_blocks_are_hessians_in_the_next_velocity_and_controls(case, rng):
+    assert_blocks_are_hessians(*case, rng)
 
 
 def test_hessians_of_lines_are_differences_of_linearizations(rng):

@@ -5,7 +5,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from oracles import fourth_order, random_tree, relative_error
-from step_oracles import assert_first_order, assert_second_order, deviation
+from step_oracles import assert_blocks_are_hessians, assert_first_order, assert_second_order, deviation
 
 import ddp
 import dynamics
@@ -129,6 +129,10 @@ def test_derivatives_are_differences_of_steps(case):
 
 def test_hessians_are_second_differences_of_steps(case, rng):
     assert_second_order(*case, 5e-4, rng)
+
+
+def test_blocks_are_hessians_in_the_next_velocity_and_controls(case, rng):
+    assert_blocks_are_hessians(*case, rng)
 
 
 def test_steps_change_with_how_long_they_take(case):
