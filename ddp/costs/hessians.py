@@ -6,6 +6,8 @@ import numpy as np
 from ddp.compiling.kernel import kernel
 
 EPSILON = float(np.finfo(float).eps)
+OF_ROUNDING = EPSILON * EPSILON
+"""Rounding, and rounding of rounding; products, as for powers numba compiles a loop in every first solve."""
 
 DOWN_TO = 1e-6
 """The cost does not count as less than this fraction of what it fell by, or of ½ Σ l_xx x² + ½ Σ l_uu u² where that is
@@ -34,7 +36,7 @@ def scales(l, separable, H, diagonal, A, B, X, U, cost, highest):
             entry = abs(diagonal[t, n + i] if separable[t] else H[t, n + i, n + i])
             of_u += entry
             weights[n + i] += entry
-            spent += 0.5 * entry * U[t, i] ** 2
+            spent += 0.5 * entry * (U[t, i] * U[t, i])
         magnitude, others, own, effort = magnitude + abs(l[t]), others + of_x, own + of_u, effort + spent
     weight = 1.0
     for candidate in (magnitude, others / ((N + 1) * n), own / (N * nu)):
@@ -42,8 +44,8 @@ def scales(l, separable, H, diagonal, A, B, X, U, cost, highest):
             weight = candidate
     changed = effort + max(0.0, highest - cost)
     size = 0.5 * (weighed(weights, 0, n, X, 2) + weighed(weights, n, n + nu, U, 2))
-    unit = max(min(magnitude, changed), DOWN_TO * min(changed, size), EPSILON**2 * changed)
-    grain = N * EPSILON**2 * size
+    unit = max(min(magnitude, changed), DOWN_TO * min(changed, size), OF_ROUNDING * changed)
+    grain = N * OF_ROUNDING * size
     least, noise = damping(weight, weights, A, B), max(grain, 1e-12 * (unit + abs(cost)))
     return magnitude, weight, least, unit, EPSILON * magnitude, noise, grain
 
@@ -65,13 +67,13 @@ def damping(weight, weights, A, B):
             least = min(least, own)
             for t in range(0, N, step):
                 for i in range(n):
-                    reach[i] = max(reach[i], B[t, i, j] ** 2 / own)
+                    reach[i] = max(reach[i], B[t, i, j] * B[t, i, j] / own)
     for _ in range(STEPS):
         before = reach.copy()
         for t in range(0, N, step):
             for i in range(n):
                 for j in range(n):
-                    reach[i] = max(reach[i], A[t, i, j] ** 2 * before[j])
+                    reach[i] = max(reach[i], A[t, i, j] * A[t, i, j] * before[j])
     for i in range(n):
         if reach[i] * least > 1.0:
             least = 1.0 / reach[i]

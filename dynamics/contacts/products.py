@@ -82,7 +82,7 @@ def settle_still_rows(contacts, n, S):
                         S[r + k, r + k] = np.inf
                 continue
             x, y, z = S[r, r], S[r + 1, r + 1], S[r + 2, r + 2]
-            least = STILL**2 * (x * x + y * y + z * z)
+            least = STILL * STILL * (x * x + y * y + z * z)
             for k in range(r, r + 3):
                 S[k, k] = where_less(least, S[k, k] * S[k, k], S[k, k], np.inf)
 

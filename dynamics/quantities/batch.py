@@ -30,10 +30,12 @@ def write_columns(rows, places, shift, out):
 @kernel
 def position(branch, a, order, y, weight, J, H):
     """p of a frame, of eight samples at once; derivatives are by the branch's own degrees of freedom."""
-    m, nx, every = branch.count, a.shape[1], np.arange(branch.count)
+    m, nx, every = branch.count, a.shape[1], np.empty(branch.count, np.int64)
     room, own = knots_workspace(branch.tree, nx), np.empty((6 + 6 * m + m * m, 8))
     X, y, weight, J, H, memory = rows_of(a), rows_of(y), rows_of(weight), rows_of(J), rows_of(H), memory_of(room)
     P, columns = memory_of(own), rows_of(every)
+    for i in range(m):
+        columns[i] = i
     f, D, rows, bent = P[3:], P[6:], P[6 + 3 * m :], P[6 + 6 * m :]
     for t in range(0, a.shape[0], 8):
         place_points(branch, X, t, memory, P)

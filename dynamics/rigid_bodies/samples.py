@@ -28,9 +28,9 @@ FEXT_FRAMES = ("local", "world")
 @kernel
 def count_finite(x):
     """Count the entries of an array that are numbers."""
-    count, numbers = 0, x.reshape(-1)
-    for i in range(numbers.size):
-        count += abs(numbers[i]) < np.inf
+    count = 0
+    for number in x.flat:
+        count += abs(number) < np.inf
     return count
 
 

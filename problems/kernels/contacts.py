@@ -36,20 +36,23 @@ def pulled(R, e, weight, g):
 
 
 @kernel
-def add_products(fz, R, e, g, scale, weight, lz, lzz):
-    """lz += scale f_z' g;  lzz += scale w Σ (R_i f_z)' (R_i f_z) over the rows with e_i not zero."""
-    nz = lz.size
+def add_products(fz, ld, R, e, g, scale, weight, lz, lzz):
+    """lz += scale f_z' g;  lzz += scale w Σ (R_i f_z)' (R_i f_z) over the rows with e_i not zero.
+
+    fz: f_z (nc, nz) by rows, ld apart.
+    """
+    nz, nc = lz.size, R.shape[1]
     row = np.empty(nz)
-    for j in range(fz.shape[0]):
+    for j in range(nc):
         for a in range(nz):
-            lz[a] += scale * g[j] * fz[j, a]
+            lz[a] += scale * g[j] * fz[ld * j + a]
     for i in range(R.shape[0]):
         if e[i] != 0.0:
             row[:] = 0.0
-            for j in range(fz.shape[0]):
+            for j in range(nc):
                 if R[i, j] != 0.0:
                     for a in range(nz):
-                        row[a] += R[i, j] * fz[j, a]
+                        row[a] += R[i, j] * fz[ld * j + a]
             for a in range(nz):
                 if row[a] != 0.0:
                     x = scale * weight * row[a]
@@ -75,8 +78,7 @@ def force_cost(where, R, targets, lower, upper, weight, first, X, U, known, scal
         if order == VALUES or cost == 0.0:
             continue
         pulled(R, e, weight, g)
-        fz = known[k, begin : begin + nc * ld].reshape(nc, ld)
-        add_products(fz, R, e, g, scale, weight, lz[k], lzz[k])
+        add_products(known[k, begin : begin + nc * ld], ld, R, e, g, scale, weight, lz[k], lzz[k])
         if order == EXACT:
             for j in range(nc):
                 known[k, asked + j] += scale * g[j]
