@@ -6,8 +6,8 @@ microseconds a knot, as compiled for all sizes and for its own: 2 states, 1 cont
 other steps 3.0 and 2.7. So sizes beyond those of `MOST` are not worth the compiler's time. LLVM's higher levels unroll
 more loops, which makes sweeps of more than 16 states no faster: these are optimised to the first level, which leaves
 every bit as it is (36, 12: 3.1 s of the compiler in place of 4.9). Weights take .020 and .010 for 2 states, .053 and
-.041 for 12: batches of pendulums take a tenth less time by that, batches of cart-poles a twentieth. For 36 they take
-.21 and .16, a second of the compiler for less than a hundredth of a solve.
+.041 for 12: batches of pendulums take a tenth less time by that, batches of cart-poles a twentieth. Of more than
+`WEIGHED` states they are worth less than a hundredth of a solve, and half a second of the compiler for each size.
 """
 
 from functools import cache
@@ -22,6 +22,9 @@ from ddp.sweeps.tiled_sweep import cross_gap, sweep
 STATES, CONTROLS = 40, 16
 MOST = {True: (STATES, CONTROLS), False: (16, 8)}
 """States and controls, at most, of a sweep that is compiled for them; whether steps are semi-implicit."""
+
+WEIGHED = 4
+"""States, at most, of weights that are compiled for their sizes."""
 
 _known: Any = None
 """Placeholder in the functions that are compiled."""
@@ -66,8 +69,8 @@ def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
 
 @cache
 def weigh_of(n: int, nu: int, halved: bool, runs: int) -> Any:
-    """The C function `gaps.weigh`, compiled for n states and nu controls where they are very few."""
-    if not are_few(n, nu, False):
+    """The C function `gaps.weigh`, compiled for n states and nu controls where these are very few."""
+    if n > WEIGHED or not are_few(n, nu, False):
         return callback(weigh)
     name = f"weigh_{n}_{nu}_{int(halved)}_{runs}"
     known = inline(specialised(_known_steps, f"steps_of_{name}", _known=(n, nu, int(halved), runs)))

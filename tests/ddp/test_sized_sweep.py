@@ -171,7 +171,8 @@ def test_known_sizes_change_rounding_alone(n, nu, bent, h):
 
 
 @pytest.mark.parametrize(
-    ("n", "nu", "h", "bent"), [(2, 1, 0.0, []), (5, 3, 0.0, []), (12, 6, 0.1, []), (12, 6, 0.1, [(1, 3), (4, 2)])]
+    ("n", "nu", "h", "bent"),
+    [(2, 1, 0.0, []), (3, 2, 0.0, []), (4, 2, 0.1, []), (4, 2, 0.1, [(0, 1)]), (12, 6, 0.1, [(1, 3), (4, 2)])],
 )
 @pytest.mark.parametrize("follows", [False, True])
 def test_costates_are_those_of_dense_products(n, nu, h, bent, follows):
