@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddp.suggestions import LONGEST
 from ddp.suggestions import nearest as nearest
+from ddp.suggestions import other_arguments as other_arguments
 from ddp.suggestions import suggesting as suggesting
 
 Array = NDArray[np.float64]
@@ -122,15 +123,25 @@ def known_shape(value: Any) -> tuple[int, ...] | None:
 
 def _misshapen(field: str, shape: tuple[int, ...], wanted: Sequence[int | None]) -> str:
     fixed = f"shape {_shown(wanted)}" if wanted and None not in wanted else _wanted(wanted, "numbers")
-    return f"{field}: expected {fixed}, got {shape or 'one number'}{_of_poses(shape, tuple(wanted))}"
+    return f"{field}: expected {fixed}, got {shape or 'one number'}{_meant(shape, tuple(wanted))}"
 
 
-def _of_poses(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> str:
-    """A hint where a pose is wanted or came: no other arrays are of shape (4, 4)."""
+_POSES: dict[tuple[int, ...], str] = {
+    (7,): "pin.XYZQUATToSE3 makes one, of x, y, z and a quaternion in the order x, y, z, w",
+    (6,): "pin.SE3(pin.rpy.rpyToMatrix(roll, pitch, yaw), xyz) makes one",
+}
+"""How poses are made of so many numbers."""
+
+
+def _meant(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> str:
+    """A hint where a pose is wanted or came, no other arrays being of shape (4, 4), or rows are columns."""
     if wanted == (4, 4):
-        made = "pin.XYZQUATToSE3" if shape == (7,) else "pin.SE3(rotation, translation)"
-        return f": a pose is a pin.SE3 or its matrix, {made} makes one"
-    return ": that is a pose, its .translation is a place" if shape == (4, 4) and wanted[-1:] == (3,) else ""
+        return f": a pose is a pin.SE3 or its matrix, {_POSES.get(shape, 'pin.SE3(rotation, translation) makes one')}"
+    if shape == (4, 4) and wanted[-1:] == (3,):
+        return ": that is a pose, its .translation is a place"
+    if len(shape) == 2 and shape == wanted[::-1]:
+        return ": transpose it"
+    return ": np.ravel of it is one row" if len(shape) == 2 and shape == (*wanted[-1:], 1) else ""
 
 
 def _matches(shape: tuple[int, ...], wanted: Sequence[int | None]) -> bool:
@@ -229,6 +240,14 @@ def word(field: str, value: Any, least: int = 0) -> int:
 def positive_integer(field: str, value: int, of: str = "of") -> int:
     """``value`` as an int if it is a whole number greater than zero, else ProblemError; of: as "of steps,"."""
     return integer(field, value, 1, of=of)
+
+
+def steps(field: str, value: Any, dt: float) -> int:
+    """``value`` as an int if it is a number of steps of dt [s], at least one, else ProblemError."""
+    if isinstance(value, float) and 0.0 < value < np.inf and value != round(value):
+        many = f"{value:g} s are {max(1, round(value / dt))} steps of {dt:g} s"
+        raise ProblemError(f"{field}: expected a whole number of steps, at least 1, got {value}; {many}")
+    return positive_integer(field, value, "of steps,")
 
 
 def flag(field: str, value: Any, error: type[DDPError] = ProblemError) -> bool:

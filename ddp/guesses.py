@@ -88,6 +88,8 @@ def as_guess(guess: Any, dynamics: System, horizon: int) -> Start:
     if isinstance(guess, tuple):
         if len(guess) != 2:
             raise ProblemError(f"guess: expected U, (X, U) or a Solution, got a tuple of {len(guess)}")
+        if axes(guess[0]) == 2 and np.shape(guess[0]) == (N, d.nu) != (N + 1, d.nx):
+            raise ProblemError("guess: expected (X, U), states before controls, got controls first")
         X = as_array("guess[0]", guess[0], (N + 1, d.nx)).copy()
         d.check_state("guess[0]", X)
         return X, as_array("guess[1]", guess[1], (N, d.nu)).copy()

@@ -21,7 +21,7 @@ from ddp.costs.batch import BatchTerm, inside, padded, weights_of
 from ddp.costs.objective import Objective
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
 from ddp.doubts import tell_doubts
-from ddp.errors import ProblemError, affordable, as_array, instance, positive, positive_integer, settle, suggesting
+from ddp.errors import ProblemError, affordable, as_array, instance, positive, settle, steps, suggesting
 from ddp.guesses import Start, kept
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.pickling import Parcel, locked, packed, unpacked
@@ -90,7 +90,7 @@ class Problem:
     def __post_init__(self) -> None:
         settle(self, dynamics=as_system(self.dynamics))
         positive("dynamics.dt", self.dynamics.dt)
-        horizon = positive_integer("horizon", self.horizon, "of steps,")
+        horizon = steps("horizon", self.horizon, self.dynamics.dt)
         affordable("horizon", horizon, horizon * numbers_of(self.dynamics))
         refuse_positions("x0", self.x0, self.dynamics)
         x0 = as_array("x0", self.x0, (self.dynamics.nx,)).copy()

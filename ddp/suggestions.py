@@ -37,6 +37,19 @@ def nearest(name: object, known: Iterable[str]) -> str:
     return f"known are {listed}"
 
 
+def other_arguments(function: Any, count: int) -> str:
+    """Arguments of a function that cannot be called with so many; empty if it can be, or if they are not known."""
+    try:
+        known = inspect.signature(function)
+    except (TypeError, ValueError):  # of what is compiled
+        return ""
+    try:
+        known.bind(*[None] * count)
+    except TypeError:
+        return str(known)
+    return ""
+
+
 def suggesting(call: Value) -> Value:
     """Decorate a function or a class: errors name the keyword nearest to one that it lacks, and all that it needs.
 

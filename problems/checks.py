@@ -19,7 +19,7 @@ from dynamics.geometry.solids import pose as pose
 from dynamics.quantities import frames
 from dynamics.robots.libraries import pin
 from dynamics.robots.loading import READERS
-from dynamics.robots.model import Robot, load
+from dynamics.robots.model import Robot, check_robot, load
 
 
 def settle(record: object, **fields: object) -> None:
@@ -53,9 +53,11 @@ def weighing(build: Value) -> Value:
     return cast(Value, checked)
 
 
-def weights(field: str, value: ArrayLike, size: int) -> Array:
-    """Weights (size,): finite numbers >= 0; one number stands for all."""
+def weights(field: str, value: ArrayLike, size: int, each: str = "") -> Array:
+    """Weights (size,): finite numbers >= 0; one number stands for all.   each: of what, for errors about their size."""
     given = np.full(size, as_array(field, value, ())) if axes(value) == 0 and not isinstance(value, str) else value
+    if each and axes(given) == 1 and np.size(given) != size:
+        raise ProblemError(f"{field}: expected shape ({size},), {each}, got ({np.size(given)},)")
     array = as_array(field, given, (size,)).copy()
     if (array < 0.0).any():
         worst = int(np.argmin(array))
@@ -63,10 +65,10 @@ def weights(field: str, value: ArrayLike, size: int) -> Array:
     return array
 
 
-def weighting(field: str, value: ArrayLike, size: int) -> Array:
-    """Weights (size,), or a matrix (size, size) of them, symmetric and positive semidefinite."""
+def weighting(field: str, value: ArrayLike, size: int, each: str = "") -> Array:
+    """Weights (size,), or a matrix (size, size) of them, symmetric and positive semidefinite; each: see `weights`."""
     if axes(value) != 2:
-        return weights(field, value, size)
+        return weights(field, value, size, each)
     if size == 0:
         raise ProblemError(f"{field}: expected at least one weight, got none")
     return definite(field, as_array(field, value, (size, size)), 1e-12)
@@ -84,7 +86,7 @@ def as_matrix(weights: Array) -> Array:
 
 def robot(field: str, value: Any) -> Robot:
     """A robot from mayne.load."""
-    instance(field, value, Robot, "a Robot from mayne.load")
+    check_robot(value, ProblemError, field)
     return value  # type: ignore[no-any-return]
 
 

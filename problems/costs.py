@@ -22,10 +22,10 @@ import numpy as np
 
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import bind
-from ddp.errors import as_array, suggesting
+from ddp.errors import ProblemError, as_array, axes, said, suggesting
 from ddp.protocols import Array, copied
 from ddp.systems.derived_dynamics import as_system, refuse_positions
-from ddp.systems.system import System
+from ddp.systems.system import System, ability
 from ddp.tracing.quantities import Quantity
 from dynamics.geometry.solids import Mark
 from dynamics.quantities import traced as quantities
@@ -40,6 +40,9 @@ from problems.layout import Layout, from_the_end, scalar_joints, state_layout
 from problems.quadratic_costs import GravityTorqueCost as GravityTorqueCost
 from problems.quadratic_costs import Quadratic as Quadratic
 from problems.terms import AtPose, ControlTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm
+
+SPATIAL = "three linear and three angular ones"
+"""Numbers that poses and twists have, for errors."""
 
 
 @suggesting
@@ -62,7 +65,8 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
         refuse_positions("target_x", self.target_x, self.dynamics)
         target = checks.targets("target_x", self.target_x, self.nx)
         self.dynamics.check_state("target_x", target)
-        checks.settle(self, target_x=target, weights=checks.weighting("weights", self.weights, self.dynamics.n))
+        each = "positions before velocities" if ability(self.dynamics, "named_numbers") is not None else ""
+        checks.settle(self, target_x=target, weights=checks.weighting("weights", self.weights, self.dynamics.n, each))
         layout = state_layout(self.dynamics)
         layout = layout.weighted(self.weights) if self.weights.ndim == 1 else layout
         checks.settle(self, _layout=layout, _targets=target.reshape(-1, self.nx))
@@ -95,6 +99,9 @@ class ControlCost(ControlTerm):
     weights: Array
 
     def __post_init__(self) -> None:
+        if axes(self.target_u) == 0:
+            of_all = "a row of numbers, one for each control, as np.zeros(system.nu) is"
+            raise ProblemError(f"target_u: expected {of_all}, got {said(self.target_u)}")
         target = as_array("target_u", self.target_u, (None,)).copy()
         checks.settle(self, target_u=target, weights=checks.weighting("weights", self.weights, target.size))
 
@@ -228,7 +235,7 @@ class FramePose(AtPose, RobotTerm):
     def __post_init__(self) -> None:
         self._aim()
         checks.branch(self.robot, self.frame)
-        checks.settle(self, weights=checks.weighting("weights", self.weights, 6))
+        checks.settle(self, weights=checks.weighting("weights", self.weights, 6, SPATIAL))
 
     def varied(self, **numbers: Any) -> FramePose:
         """Copy with other numbers, see `Problem.varying`; a target alone is all that is checked."""
@@ -287,7 +294,7 @@ class FrameVelocity(RobotTerm):
             target = target.vector
         checks.one_of("reference", self.reference, REFERENCES)
         checks.branch(self.robot, self.frame)
-        checks.settle(self, weights=checks.weighting("weights", self.weights, 6))
+        checks.settle(self, weights=checks.weighting("weights", self.weights, 6, SPATIAL))
         checks.settle(self, target=as_array("target", target, (6,)).copy())
 
     def _bound(self) -> CompiledCost:

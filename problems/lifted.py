@@ -281,7 +281,7 @@ def unlifted(solution: Solution) -> Solution:
 
 def problem_of(solution: Solution) -> Problem:
     """The problem that a solution is of; ProblemError for one without, and for what is no solution."""
-    instance("solution", solution, Solution)
+    instance("solution", solution, Solution, "a Solution, which solve(problem) returns")
     if solution.problem is None:
         raise ProblemError("solution: expected one with its problem: solution.attached(problem) gives it back")
     return solution.problem

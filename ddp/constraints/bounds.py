@@ -43,6 +43,8 @@ def as_limits(limits: Any, N: int, dynamics: System) -> tuple[Array, Array]:
         kind = "an array" if is_array else f"a {described(limits)}"
         came = f"{kind} of shape {shape}" if shape else said(limits)
         advice = ": transpose it" if shape == (nu, 2) else ""
+        if axes(limits) == 1 and np.size(limits) == nu:
+            advice = ": of a row that is the limit to either side, it is (-np.asarray(row), row)"
         raise ProblemError(f"{field}: expected a pair (lower, upper), got {came}{advice}")
     pair = []
     for side, value in enumerate(limits):

@@ -275,7 +275,8 @@ def check_knots(name: str, given: Any, horizon: int, stretches: bool = False, kn
             continue
         whole = isinstance(knot, (int, np.integer)) and not isinstance(knot, bool)
         if not whole or not 0 <= knot <= horizon:
-            raise ProblemError(f"{name}: expected knots from 0 to {horizon} (the horizon), got {said(knot)}")
+            hint = "; a knot is a whole number of steps, no time [s]" if isinstance(knot, float) else ""
+            raise ProblemError(f"{name}: expected knots from 0 to {horizon} (the horizon), got {said(knot)}{hint}")
 
 
 def described(thing: object) -> str:

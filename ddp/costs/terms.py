@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from ddp import differences
-from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of, said, settle, suggesting
+from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of, other_arguments, said, settle, suggesting
 from ddp.matrices import symmetric
 from ddp.protocols import Array, CostFunction, Term
 from ddp.systems.system import System
@@ -204,6 +204,9 @@ def called(row: int, name: str, function: Callable[[Array, Array], Any], x: Arra
     try:
         return function(x.copy(), u.copy())  # theirs to write on
     except Exception as reason:
+        if isinstance(reason, TypeError) and (own := other_arguments(function, 2)):
+            what = f"{name}: expected a function of x and u (zeros at the end), got one of {own}"
+            raise TermError(row, what) from reason
         raise TermError(row, f"{name} raised {type(reason).__name__}: {reason}") from reason
 
 

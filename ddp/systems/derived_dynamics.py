@@ -7,7 +7,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from ddp.errors import REAL, ModelError, ProblemError, known_shape, line_of, positive, positive_integer, said
+from ddp.errors import (
+    REAL,
+    ModelError,
+    ProblemError,
+    known_shape,
+    line_of,
+    other_arguments,
+    positive,
+    positive_integer,
+    said,
+)
 from ddp.protocols import Array, Dynamics, has_all
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import System, ability
@@ -159,6 +169,8 @@ def checked_state(
     except ShapeError as reason:
         raise ModelError(f"{name}: {reason}") from None
     except Exception as reason:
+        if isinstance(reason, TypeError) and (own := other_arguments(function, 2)):
+            raise ModelError(f"{name}: expected a function of x and u, got one of {own}") from None
         raise ModelError(f"{name}: raised {type(reason).__name__}: {reason}{line_of(reason)}") from reason
     if following.dtype.kind not in (REAL + "c" if np.iscomplexobj(x) or np.iscomplexobj(u) else REAL):
         raise ModelError(f"{name}: expected a {what} of real numbers, got {following.dtype}")

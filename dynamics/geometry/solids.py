@@ -90,6 +90,8 @@ _POSE = np.array([0, 1, 2, 4, 5, 6, 8, 9, 10, 3, 7, 11])
 
 def pose(field: str, value: Any) -> Array:
     """A rigid pose (12,), rotation row-major, then position, from a pin.SE3 or a homogeneous (4, 4) matrix."""
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        raise ProblemError(f"{field}: expected a pin.SE3 or its matrix, got two: pin.SE3(rotation, place) makes one")
     matrix = as_array(field, getattr(value, "homogeneous", value), (4, 4), finite=False)
     (a, b, c, x), (d, e, f, y), (g, h, i, z), last = matrix.tolist()
     squares = a * a + b * b + c * c - 1.0, d * d + e * e + f * f - 1.0, g * g + h * h + i * i - 1.0

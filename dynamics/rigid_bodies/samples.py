@@ -77,7 +77,12 @@ class Stack:
         check_robot(robot)
         self.robot, self.single = robot, _is_single(q)
         self.N = 1 if self.single else len(q)  # type: ignore[arg-type]
-        self.q = self._stack("q", q, robot.nq)
+        try:
+            self.q = self._stack("q", q, robot.nq)
+        except ProblemError as reason:
+            is_state = np.shape(q)[-1:] == (robot.nq + robot.nv,) if axes(q) else False
+            of_state = f", which is a state (q, v), of which the first {robot.nq} numbers are q" if is_state else ""
+            raise ProblemError(f"{reason}{of_state}") from None
         self.vectors = found = [self._stack(field, value, robot.nv) for field, value in vectors]
         if not are_sound(self.q, *found, *(3 - len(found)) * [self.q], robot.unit_spans):
             for field, value in (("q", q), *vectors):

@@ -376,9 +376,11 @@ def load(
     return _ready(found, massless, flag("strict", strict, ModelError))
 
 
-def check_robot(robot: object, error: type[DDPError] = ModelError) -> None:
+def check_robot(robot: object, error: type[DDPError] = ModelError, field: str = "robot") -> None:
     """Raise ``error`` for what is no Robot, a name or a pinocchio.Model among them."""
-    instance("robot", robot, Robot, "a Robot from mayne.load", error)
+    if not isinstance(robot, Robot):
+        has = ", which has a .robot" if isinstance(getattr(robot, "robot", None), Robot) else ""
+        raise error(f"{field}: expected a Robot from mayne.load, got {said(robot)}{has}")
 
 
 def check_rigid(robot: Robot, error: type[DDPError] = ModelError) -> None:

@@ -1,6 +1,5 @@
 """Policies played in MuJoCo's own contact model, at the rate of a robot's controller."""
 
-import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from ddp.errors import (
     choice,
     integer,
     line_of,
+    other_arguments,
     positive,
     said,
     suggesting,
@@ -174,14 +174,8 @@ def simulate(
 
 def _check_arguments(policy: Controller) -> None:
     """Raise ProblemError for a function that does not take t and x."""
-    try:
-        known = inspect.signature(policy)
-    except (TypeError, ValueError):  # of what is compiled
-        return
-    try:
-        known.bind(0.0, 0.0)
-    except TypeError:
-        raise ProblemError(f"policy: expected a function of t and x, got one of {known}") from None
+    if own := other_arguments(policy, 2):
+        raise ProblemError(f"policy: expected a function of t and x, got one of {own}")
 
 
 def limits_at(policy: Policy, t: float) -> tuple[Array, Array]:

@@ -45,7 +45,7 @@ def problem(**changes):
         ),
         ({"running": TERM}, "running: expected a list of cost terms, got Quadratic"),
         ({"running": [TERM, 3.0]}, r"running\[1\]: expected a cost term, a function .* got float"),
-        ({"running": [lambda x: 0.0]}, r"running\[0\] \(<lambda>\): value raised TypeError: .* positional argument"),
+        ({"running": [lambda x: 0.0]}, r"running\[0\] \(<lambda>\): value: expected a function of x and u"),
         ({"terminal": [lambda x, u: x]}, r"terminal\[0\] \(<lambda>\): value: expected a number, got .* shape \(2,\)"),
         ({"terminal": [Swing]}, r"terminal\[0\]: .* got the class Swing: make an instance"),
         ({"at": [TERM]}, "at: expected a mapping"),

@@ -1,12 +1,15 @@
 """Wrong calls that everybody makes once are told what was meant, not only what shape was expected."""
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
 
 import ddp
-from ddp.errors import ProblemError
-from dynamics import load
+from ddp.compiling import kernel
+from ddp.errors import ModelError, ProblemError
+from dynamics import FunctionDynamics, inverse_dynamics, load
 from problems import arm, simulate
 from problems.constraints import TorqueLimits
 from problems.costs import ControlCost, FramePose, FramePosition, StateCost
@@ -47,6 +50,52 @@ def test_robots_and_problems_in_place_of_systems_are_told_what_is_one(problem):
         TorqueLimits(problem)
     with pytest.raises(ProblemError, match=r"control_limits: expected a pair \(lower, upper\), got 87\.0"):
         ddp.Problem(problem.dynamics, [ControlCost(np.zeros(6), np.ones(6))], [], np.zeros(12), 3, control_limits=87.0)
+
+
+def pose(problem_with, target, weights=1.0):
+    """A cost of a ur5's pose."""
+    return FramePose(problem_with().dynamics.robot, "tool0", target, weights)
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda p: p(control_limits=[150.0] * 6), r"control_limits: .* to either side, it is \(-np\.asarray\(row\), row"),
+    (lambda p: pose(p, [0.1] * 6), r"target: .* pin\.SE3\(pin\.rpy\.rpyToMatrix\("),
+    (lambda p: pose(p, [0.1] * 7), "target: .* quaternion in the order x, y, z, w$"),
+    (lambda p: pose(p, (np.zeros(3), np.eye(3))), r"target: .* got two: pin\.SE3\(rotation, p"),
+    (lambda p: pose(p, np.eye(4), [1.0] * 3), r"weights: .*, three linear and three ang"),
+    (lambda p: FramePosition(p().dynamics.robot, "tool0", [[0.1]] * 3, 1.0), r"target_xyz: .*: np\.ravel of it is"),
+    (lambda p: FramePosition(p().dynamics, "tool0", [0.1] * 3, 1.0), r"robot: .* RobotDynamics, which has a \.robot$"),
+    (lambda p: FramePosition(p().dynamics.robot, "tool0", [0.1] * 3, [[1.0]] * 2), "weight: expected .*2, 1\\)$"),
+    (lambda p: p(horizon=0.65), r"horizon: expected a whole number of steps, .*; 0\.65 s are 65 steps of 0\.01 s$"),
+    (lambda p: p(horizon=30.0), r"horizon: expected a whole number of steps, at least 1, got 30\.0$"),
+    (lambda p: p(at={0.5: []}), r"at: .* got 0\.5; a knot is a whole number of steps, no time \[s\]$"),
+    (lambda p: ControlCost(0.0, 1.0), r"target_u: expected a row of numbers, one for each control, .*, got 0\.0$"),
+    (lambda p: StateCost(p().dynamics, p().x0, np.ones(6)), r"weights: expected shape \(12,\), positions before veloc"),
+    (lambda p: p(running=[lambda x: x @ x]), r"running\[0\] .*: expected a function of x and u .*, got one of \(x\)"),
+    (lambda p: p(terminal_constraints=[ddp.Equality(lambda x: x)]), r"c: expected a function .*, got one of \(x\)"),
+    (lambda p: p(guess=np.zeros((6, 3))), r"guess: expected shape \(3, 6\), got \(6, 3\): transpose it"),
+    (lambda p: p(guess=(np.zeros((3, 6)), np.zeros((4, 12)))), r"guess: expected \(X, U\), states before controls"),
+    (lambda p: simulate(p()), r"solution: expected a Solution, which solve\(problem\) returns, got Problem"),
+])  # fmt: skip
+def test_what_a_robots_engineer_guesses_is_told_what_was_meant_before_anything_is_compiled(problem, call, words):
+    compiled = []
+    with kernel.compilations(compiled.append), pytest.raises(ProblemError, match=words):
+        call(lambda **changes: replace(problem, **changes))
+    assert not compiled
+
+
+def test_a_state_in_place_of_a_configuration_is_told_apart(problem):
+    robot, x = problem.dynamics.robot, problem.x0
+    with pytest.raises(ProblemError, match=r"q: .* got \(12,\), which is a state \(q, v\), of which the first 6 num"):
+        inverse_dynamics(robot, x, np.zeros(6), np.zeros(6))
+    with pytest.raises(ProblemError, match=r"q: .* got \(11,\)$"):
+        inverse_dynamics(robot, x[:11], np.zeros(6), np.zeros(6))
+
+
+def test_a_step_of_other_arguments_is_told_what_it_takes():
+    with pytest.raises(ModelError, match=r"f: expected a function of x and u, got one of \(x\)"):
+        FunctionDynamics(lambda x: x, 2, 1)
+    assert FunctionDynamics(lambda x, u, gain=1.0: x + gain * u, 1, 1).nx == 1
 
 
 def test_policies_of_other_arguments_and_pushes_of_other_lengths_are_told_what_they_are(problem):
