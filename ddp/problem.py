@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.constraints.bounds import Inherited, as_limits, boxed
 from ddp.constraints.constraint import ConstraintLike
 from ddp.constraints.lagrangian import Lagrangian, Residual, multipliers_of, residuals, state_size
-from ddp.constraints.placement import Placed, check_knots, place
+from ddp.constraints.placement import Placed, check_knots, check_listed, place
 from ddp.constraints.rows import Rows
 from ddp.costs import cost_table, faults
 from ddp.costs.batch import BatchTerm, inside, padded, weights_of
@@ -112,13 +112,14 @@ class Problem:
             control_limits = low, high
         terms = self.running, self.during, self.at, self.terminal
         lists = self.constraints, self.constraints_at, self.terminal_constraints
+        check_listed(self.dynamics, horizon, x0, *lists)
         settle(
             self, x0=x0, control_limits=control_limits, lower=lower, upper=upper, _limits=limits, horizon=horizon,
+            guess=kept(self.guess, self.dynamics, horizon),  # before terms compile
             objective=Objective.of(self.dynamics, horizon, x0, *terms),
             running=tuple(self.running), terminal=tuple(self.terminal),
             placed=place(self.dynamics, horizon, x0, *lists, weights_of(self.dynamics, horizon)),
             constraints=tuple(self.constraints), terminal_constraints=tuple(self.terminal_constraints),
-            guess=kept(self.guess, self.dynamics, horizon),
         )  # fmt: skip
 
     def __repr__(self) -> str:

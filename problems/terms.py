@@ -72,6 +72,9 @@ class KernelTerm(CompiledTerm, KnotTerm):
     def _check(self, X: Array, U: Array) -> None:
         """Raise ProblemError if states X (M, nx) or controls U (M, nu) are not those it is made for."""
 
+    def fits(self, X: Array, U: Array) -> None:
+        self._check(X, U)
+
     def _checked(self, X: Array, U: Array) -> tuple[Array, Array]:
         self._check(X, U)
         check_length(varying(self), len(X))

@@ -91,13 +91,28 @@ class Inequality(_OfFunction):
         settle(self, lower=lower, upper=upper)
 
 
-def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:
-    """Make a constraint of anything that users list as one; ``name`` is for errors."""
-    if isinstance(given, (Equality, Inequality, JittedConstraint)):
-        constraint: Constraint = _derived(name, given, dynamics, x0)
-    elif isinstance(given, type) or not has_all(given, Constraint):
+def check_kind(name: str, given: Any, dynamics: System, x0: Array) -> None:
+    """Raise ProblemError for what is no constraint, and for a function that fails at x0; nothing of it is compiled."""
+    if isinstance(given, (Equality, Inequality)):
+        _size(name, given, dynamics, x0)
+    elif isinstance(given, type) or not (isinstance(given, JittedConstraint) or has_all(given, Constraint)):
         what = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
         raise ProblemError(f"{name}: expected a constraint, Equality(f) or Inequality(f), got {what}")
+
+
+def _size(name: str, given: Equality | Inequality | JittedConstraint, dynamics: System, x0: Array) -> int:
+    """How many numbers a function returns at x0."""
+    try:
+        function = with_parameters(given.function, getattr(given, "parameters", None))
+        return len(_evaluated(0, x0, np.zeros(dynamics.nu), function))
+    except TermError as failure:
+        raise ProblemError(f"{name}: {failure} at x0 and u = 0{line_of(failure.__cause__)}") from failure.__cause__
+
+
+def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:
+    """Make a constraint of anything that users list as one, see `check_kind`; ``name`` is for errors."""
+    if isinstance(given, (Equality, Inequality, JittedConstraint)):
+        constraint: Constraint = _derived(name, given, dynamics, x0)
     else:
         constraint = given
     lower = as_array(f"{name}: lower", constraint.lower, (None,), finite=False)
@@ -114,10 +129,7 @@ def _derived(name: str, given: Equality | Inequality | JittedConstraint, dynamic
     """A constraint by function, its size found at x0."""
     p = getattr(given, "parameters", None)
     function = with_parameters(given.function, p)
-    try:
-        size = len(_evaluated(0, x0, np.zeros(dynamics.nu), function))
-    except TermError as failure:
-        raise ProblemError(f"{name}: {failure} at x0 and u = 0{line_of(failure.__cause__)}") from failure.__cause__
+    size = _size(name, given, dynamics, x0)
     bounds: tuple[Any, Any] = (0.0, 0.0) if isinstance(given, Equality) else (given.lower, given.upper)
     lower, upper = (
         np.full(size, as_array(f"{name}: {side}", bound, (size,) if axes(bound) else (), finite=False))

@@ -1,6 +1,6 @@
 """Placement of a problem's constraints: the user's lists, checked, named and tried on a few knots."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.constraints.constraint import Soft, made_batch
+from ddp.constraints.constraint import Soft, check_kind, made_batch
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.batch import ability, check_tangents, inside
 from ddp.costs.terms import naming
@@ -82,30 +82,45 @@ def place(
     if not any(map(_is_given, (running, at, terminal))):
         return ()
     at_end = [one for given in (terminal, at.get(N)) if isinstance(given, (list, tuple)) for one in given]
+    placed: list[Placed] = []
+    first, led = 0, cache(partial(_led, dynamics, x0))
+    for name, label, one, start, stop in _listed(running, at, terminal, N):
+        plain = one.constraint if isinstance(one, Soft) else one
+        made = _placed(label, plain, dynamics, x0, start, stop, first, N)
+        if start == 0 and (np.isinf(made.lower[0]) & np.isinf(made.upper[0])).any():
+            _give_room(made, dynamics, led)
+        if name == "constraints" and not any(one is other for other in at_end):
+            made = _extended(made, plain, dynamics, x0)
+        if isinstance(one, Soft):
+            M, size = made.lower.shape
+            each = np.append(weights, 1.0)[made.start : made.stop] if name == "constraints" else np.ones(M)
+            cap, compliance = one.softness(label, each, size)
+            made = made._replace(cap=cap, compliance=compliance)
+        placed.append(made)
+        first += placed[-1].lower.size
+    return tuple(placed)
+
+
+def check_listed(dynamics: System, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any) -> None:
+    """Refuse what is no constraint in the lists of `place`, and functions that fail at x0, before kernels compile."""
+    if any(map(_is_given, (running, at, terminal))):
+        for _, label, one, _, _ in _listed(running, at, terminal, N):
+            plain = one.constraint if isinstance(one, Soft) else one
+            check_kind(label, plain, dynamics, x0)
+            check_tangents(label, plain, dynamics.n)
+
+
+def _listed(running: Any, at: Mapping[Any, Any], terminal: Any, N: int) -> Iterator[tuple[str, str, Any, int, int]]:
+    """Name of its list, its own name, each constraint as it was given, its first knot and the one after its last."""
     lists = [("constraints", running, 0, N)]
     lists += [(f"constraints_at[{k}]", given, *knots) for k, given, knots in _in_order(at)]
     lists += [("terminal_constraints", terminal, N, N + 1)]
-    placed: list[Placed] = []
-    first, led = 0, cache(partial(_led, dynamics, x0))
     for name, given, start, stop in lists:
         if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
             raise ProblemError(f"{name}: expected a list of constraints, got {described(given)}")
         for i, one in enumerate(given):
             plain = one.constraint if isinstance(one, Soft) else one
-            label = f"{name}[{i}] ({'Soft ' if one is not plain else ''}{_kind(plain)})"
-            made = _placed(label, plain, dynamics, x0, start, stop, first, N)
-            if start == 0 and (np.isinf(made.lower[0]) & np.isinf(made.upper[0])).any():
-                _give_room(made, dynamics, led)
-            if name == "constraints" and not any(one is other for other in at_end):
-                made = _extended(made, plain, dynamics, x0)
-            if isinstance(one, Soft):
-                M, size = made.lower.shape
-                each = np.append(weights, 1.0)[made.start : made.stop] if name == "constraints" else np.ones(M)
-                cap, compliance = one.softness(label, each, size)
-                made = made._replace(cap=cap, compliance=compliance)
-            placed.append(made)
-            first += placed[-1].lower.size
-    return tuple(placed)
+            yield name, f"{name}[{i}] ({'Soft ' if one is not plain else ''}{_kind(plain)})", one, start, stop
 
 
 def begun(placed: tuple[Placed, ...], dynamics: System, x0: Array) -> tuple[Placed, ...]:

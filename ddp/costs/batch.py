@@ -73,13 +73,16 @@ class TermAbilities(Protocol):
         asks the dynamics, in their records, to add to the contracted second order.
         """
 
+    def fits(self, X: Array, U: Array) -> None:
+        """Raise ProblemError for states and controls of other sizes than it is made for; nothing is compiled."""
+
     def by_duration(self, X: Array, U: Array) -> Array:
         """Derivatives (M,) of values by how long a knot takes; of constraints (M, size)."""
 
 
 def check_tangents(name: str, term: Any, n: int) -> None:
     """Raise ProblemError for a compiled term or constraint of states with other tangents: it writes beyond these."""
-    if ability(term, "compiled") is not None and (own := ability(term, "n")) not in (0, n):
+    if (own := ability(term, "n")) not in (0, n) and ability(term, "compiled") is not None:  # which compiles it
         raise ProblemError(
             f"{name}: expected one of states whose tangent vectors have {n} numbers, got one for {own}: is it made for"
             " another system, or for plain numbers where these have quaternions or (cos, sin)?"

@@ -87,10 +87,22 @@ def entries_of(name: str, terms: Any, knots: range, density: bool, dynamics: Sys
                 f"{label}: expected a cost term, a function of (x, u) or an object with value(x, u), "
                 f"got {described(term)}"
             )
-        with naming(label, slice(0, 1)):
-            compiled = ability(batch, "compiled") is not None
         weight = dynamics.dt if density else 1.0
-        yield Entry(f"{label} ({kind})", batch, weight, knots.start, knots.stop, compiled, density)
+        yield Entry(f"{label} ({kind})", batch, weight, knots.start, knots.stop, density=density)
+
+
+def check_fits(entry: Entry, dynamics: System, x0: Array) -> None:
+    """Refuse a term of other sizes than the system's, as far as it says so without being compiled."""
+    check_tangents(entry.name, entry.term, dynamics.n)
+    if (fits := ability(entry.term, "fits")) is not None:
+        with naming(entry.name, entry.knots):
+            fits(x0[None], np.zeros((1, dynamics.nu)))
+
+
+def with_kernels(entry: Entry) -> Entry:
+    """The entry, which knows whether kernels can ask its term; they are compiled."""
+    with naming(entry.name.partition(" (")[0], slice(0, 1)):
+        return entry._replace(compiled=ability(entry.term, "compiled") is not None)
 
 
 def kind_of(term: Any) -> str:
@@ -118,7 +130,6 @@ def try_entry(entry: Entry, horizon: int, dynamics: System, x0: Array) -> None:
     users = DerivedTerm, CompiledDerivedTerm, TracedTerm  # perhaps not defined there
     if isinstance(inside(entry.term), users):
         return
-    check_tangents(entry.name, entry.term, dynamics.n)
     elsewhere = dynamics.integrate(x0, 0.1 * np.cos(1.0 + np.arange(dynamics.n)))
     X, U = np.stack([x0, x0, elsewhere]), np.outer([0.0, 1.0, 0.0], np.ones(dynamics.nu))
     with naming(entry.name, entry.knots), np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ from ddp.constraints.lagrangian import Lagrangian
 from ddp.costs import cost_table
 from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_length, even, inside, padded, varying, weights_of
 from ddp.costs.bound import EXACT, GAUSS_NEWTON
-from ddp.costs.entries import Entry, entries_of, note_reader, try_entry
+from ddp.costs.entries import Entry, check_fits, entries_of, note_reader, try_entry, with_kernels
 from ddp.costs.terms import naming
 from ddp.costs.traced import TracedTerm
 from ddp.derivatives import Derivatives
@@ -64,6 +64,9 @@ class Objective:
         entries = [entry for of_knots in lists for entry in entries_of(*of_knots, dynamics, x0)]
         for entry in entries:
             check_length(entry.name, entry.term, range(entry.begin, entry.end))
+            if not tried:
+                check_fits(entry, dynamics, x0)
+        entries = [with_kernels(entry) for entry in entries]  # after all that is told without kernels
         weights = weights_of(dynamics, horizon)
         if (weights != dynamics.dt).any():  # steps of time differ: apart for each run of knots with the same
             entries = [own for entry in entries for own in (_weighed(entry, weights) if entry.density else [entry])]

@@ -11,7 +11,7 @@ from ddp.compiling import kernel
 from ddp.errors import ModelError, ProblemError
 from dynamics import FunctionDynamics, inverse_dynamics, load
 from problems import arm, simulate
-from problems.constraints import TorqueLimits
+from problems.constraints import JointLimits, TorqueLimits
 from problems.costs import ControlCost, FramePose, FramePosition, StateCost
 
 
@@ -82,6 +82,38 @@ def test_what_a_robots_engineer_guesses_is_told_what_was_meant_before_anything_i
     with kernel.compilations(compiled.append), pytest.raises(ProblemError, match=words):
         call(lambda **changes: replace(problem, **changes))
     assert not compiled
+
+
+class Slow:
+    """A cost term whose kernels take minutes to compile."""
+
+    def values(self, X, U):
+        raise AssertionError("it was evaluated")
+
+    def expand(self, X, U, weight, exact, l, lz, lzz):
+        raise AssertionError("it was expanded")
+
+    @property
+    def compiled(self):
+        raise AssertionError("its kernels were asked for")
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"running": [Slow(), ControlCost(np.zeros(7), 1.0)]}, r"running\[1\] \(ControlCost\): made for 7 controls"),
+    ({"running": [Slow(), lambda x: x @ x]}, r"running\[1\] \(<lambda>\): value: expected a function of x and u"),
+    ({"terminal": [Slow(), 3]}, r"terminal\[1\]: expected a cost term"),
+    ({"terminal": [Slow()], "constraints": [lambda x, u: x]}, r"constraints\[0\] \(function\): expected a constr"),
+    ({"terminal": [Slow()], "constraints": [JointLimits(load("panda"))]}, r"constraints\[0\] .* have 12 num.* for 18"),
+    ({"terminal": [Slow()], "constraints": [JointLimits]}, r"constraints\[0\] .*: expected a constraint, .* the cl"),
+    ({"terminal": [Slow()], "constraints_at": {2: [ddp.Equality(lambda x: x)]}}, r"constraints_at\[2\]\[0\] \(Eq"),
+    ({"terminal": [Slow()], "terminal_constraints": [ddp.Soft(3, 1.0)]}, r"terminal_constraints\[0\] \(Soft int\)"),
+    ({"terminal": [Slow()], "guess": np.zeros((3, 7))}, r"guess: expected shape \(3, 6\)"),
+])  # fmt: skip
+def test_mistakes_are_told_before_terms_that_are_right_compile(problem, changes, words):
+    with pytest.raises(ProblemError, match=words):
+        replace(problem, **changes)
+    with pytest.raises(ProblemError, match="its kernels were asked for"):
+        replace(problem, running=[Slow()])
 
 
 def test_a_state_in_place_of_a_configuration_is_told_apart(problem):
