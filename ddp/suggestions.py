@@ -25,6 +25,9 @@ def nearest(name: object, known: Iterable[str]) -> str:
     if not known:
         return "there are none"
     given = name[:LONGEST] if isinstance(name, str) else ""
+    begun = [one for one in known if len(given) > 2 and one.startswith(given)]
+    if len(begun) == 1:
+        return f"did you mean {begun[0]!r}?"
     matches = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
     if matches:  # the best, and those that are nearly as close
         near = difflib.SequenceMatcher(None, matches[0], given).ratio() - 0.25

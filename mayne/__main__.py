@@ -92,6 +92,8 @@ def _refuse(given: str) -> None:
 
     near = get_close_matches(given, COMMANDS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(COMMANDS)}"
+    if given.count("/") == 1 and given[0] != "/" and "." not in given:  # a problem's name, such as arm/reach
+        hint = f"`mayne solve {given[:80]}` solves a problem, `mayne list` tells all"
     if sys.stderr is not None:  # as where it is closed
         sys.stderr.write(f"Error: no such command: {given[:80]!r}; {hint}\n")
     sys.exit(2)

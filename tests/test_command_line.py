@@ -245,6 +245,7 @@ def test_rows_with_semicolons_are_a_matrix():
         (["solve", SMALL, "--horizen", "80"], ["--horizen", "did you mean '--horizon'"]),
         (["play", SMALL, "--durations", "free"], ["--durations: pendulum", "it is an option of `mayne solve`"]),
         (["solve", SMALL, "--push", "1"], ["--push", "it is an option of `mayne mpc`, `mayne play`, `mayne replan`"]),
+        (["solve", SMALL, "--tol", "1"], ["--tol: pendulum/swing-up has no", "did you mean '--tolerance'?"]),
         (["solve", SMALL, "--tolerence", "1"], ["--tolerence", "'--tolerance'"]),
         (["check", "arm/reach", "--knots", "3"], ["did you mean '--plot' or '--robot' or '--dt'"]),
         (["solve", SMALL, "--horizon", "many"], ["--horizon", "whole number of steps of --dt seconds", "'many'"]),

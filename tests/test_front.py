@@ -97,12 +97,17 @@ def test_the_command_tells_a_terminal_at_once_that_it_loads():
     assert "`mayne list` has none called 'nothing'" in text
 
 
-def test_a_misspelt_command_is_refused_at_once():
-    code = "import sys; sys.argv[1:] = ['slove']; from mayne.__main__ import main; main()"
+@pytest.mark.parametrize(("given", "words"), [
+    ("slove", "no such command: 'slove'; did you mean 'solve'?"),
+    ("arm/reach", "'arm/reach'; `mayne solve arm/reach` solves a problem, `mayne list` tells all"),
+    ("folder/arm.urdf", "no such command: 'folder/arm.urdf'; known are"),
+])  # fmt: skip
+def test_a_misspelt_command_is_refused_at_once(given, words):
+    code = f"import sys; sys.argv[1:] = [{given!r}]; from mayne.__main__ import main; main()"
     command = [sys.executable, "-X", "importtime", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 2
-    assert "no such command: 'slove'; did you mean 'solve'?" in done.stderr
+    assert words in done.stderr
     assert "numpy" not in done.stderr
 
 
