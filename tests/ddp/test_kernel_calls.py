@@ -362,9 +362,9 @@ def gathered(pair, k):
         if i == k:
             continue
         total += many[i] + max(*pair)
-    known = {"a": total, "b": 2.0 * pair[0]}
+    known = {0: total, 1: 2.0 * pair[0]}
     try:
-        total += known["a"] * known["b"]
+        total += known[0] * known[1]
     except Exception:
         total = -1.0
     return total
