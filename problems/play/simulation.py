@@ -35,7 +35,7 @@ from dynamics.phases.reaction import heights as heights_of
 from dynamics.robots.libraries import pin
 from dynamics.robots.mjcf.compiling import quietly
 from dynamics.robots.mjcf.writing import Foot, Ground, Relief, World
-from dynamics.robots.model import Robot, check_rigid
+from dynamics.robots.model import Robot
 from dynamics.robots.omissions import warn_once
 from dynamics.steps.doubts import strangers
 from dynamics.steps.mimic import MimicDynamics
@@ -73,6 +73,9 @@ TOUCH = 0.05
 Controller = Callable[[float, Array], Array]
 Touching = Callable[[], NDArray[np.bool_]]
 """Function that tells which feet touch the ground now."""
+
+OTHERS = "a loop of yours plays such: x = system.step(x, solution.policy(t, x))"
+"""Advice for systems that MuJoCo does not play."""
 
 
 @suggesting
@@ -114,7 +117,7 @@ def simulate(
     problem = problem_of(solution)
     choice("inside", inside, ("mujoco",))
     system = system_of(problem.dynamics)
-    check_rigid(system.robot)
+    check_rigid(system)
     kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
     spread = at_least_zero("noise", noise)
     if kick is not None and not system.robot.is_floating:
@@ -193,11 +196,17 @@ def system_of(system: object, field: str = "solution") -> PlayedSystem:
     """The dynamics themselves, of a robot that MuJoCo plays; ProblemError for others."""
     if not isinstance(system, PlayedSystem):
         raise ProblemError(
-            f"{field}: expected that of RobotDynamics, PhasedDynamics or MimicDynamics, got {said(system)}"
+            f"{field}: expected that of RobotDynamics, PhasedDynamics or MimicDynamics, got {said(system)}; {OTHERS}"
         )
     if isinstance(system, RobotDynamics) and system.prescribed:
         raise ProblemError(f"{field}: expected torques of all joints, that of {system.prescribed[0]!r} is prescribed")
     return system
+
+
+def check_rigid(system: PlayedSystem, field: str = "solution") -> None:
+    """Raise ProblemError for a robot with rods, which MuJoCo does not play."""
+    if system.robot.is_hybrid:
+        raise ProblemError(f"{field}: expected that of rigid bodies, got {system.robot.name}, which has rods; {OTHERS}")
 
 
 def world_of(

@@ -10,7 +10,9 @@ import ddp
 import problems
 import viz
 from ddp.errors import ProblemError
+from dynamics import Assembly, Circle, Material, RobotDynamics, Rod, Tendon
 from problems import arm
+from problems.costs import ControlCost
 from problems.play.receding import simulate_receding
 from viz.signals import signals_of
 
@@ -112,3 +114,12 @@ def test_limits_under_a_receding_horizon_are_those_of_the_plan_that_each_control
     assert np.array_equal(high, np.where(later[:, None], 0.9 * most, most))
     drawn = signals_of(ran)["control"]
     assert np.array_equal(drawn.high, high)
+
+
+def test_rods_are_refused_with_the_loop_that_steps_them():
+    rod = Rod("trunk", 0.3, Circle(0.02), Material(1e6, 0.5, 1000.0, 1e4), bending=0, gauss=1)
+    tendon = Tendon("cable", lambda x: (0.0, 0.01))
+    system = RobotDynamics(Assembly("trunk").rod(rod, tendons=[tendon]).robot(), 0.02, integrator="sdirk2")
+    problem = ddp.Problem(system, [ControlCost(np.zeros(1), 1.0)], [], np.zeros(system.nx), 3)
+    with pytest.raises(ddp.ProblemError, match=r"rigid bodies, got trunk, which has rods; .* system\.step"):
+        problems.simulate(ddp.solve(problem))
