@@ -23,6 +23,7 @@ from viz.html import page
 from viz.motions import Played, Simulated, Solved
 from viz.scene import build
 from viz.server import show, withdraw
+from viz.signals import Replanned
 
 BROWSERS = (
     "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge",
@@ -65,7 +66,8 @@ FILM = """
 @suggesting
 def save_video(
     path: str | os.PathLike[str],
-    robot: Drawable | Solved | Played | Mapping[str, Solved | Simulated | ArrayLike] | str | os.PathLike[str],
+    robot: Drawable | Solved | Played | Replanned | Mapping[str, Solved | Simulated | ArrayLike] | str
+    | os.PathLike[str],
     X: ArrayLike | Solved | None = None,
     dt: ArrayLike | None = None,
     frames: Sequence[str] | None = None,

@@ -25,7 +25,7 @@ from viz.motions import Played, Simulated, Solved
 from viz.scene import BESIDE, FIELD_OF_VIEW, ROOM, Scene, build
 from viz.server import show
 from viz.shapes import Obstacle, css
-from viz.signals import Signal, panels
+from viz.signals import Replanned, Signal, panels
 from viz.sliders import Slider
 from viz.solutions import plot_solution
 
@@ -50,7 +50,7 @@ class Drawn(NamedTuple):
 @suggesting
 def save_html(
     path: str | os.PathLike[str],
-    robot: Drawable | Solved | Played | Mapping[str, Solved | Simulated | ArrayLike],
+    robot: Drawable | Solved | Played | Replanned | Mapping[str, Solved | Simulated | ArrayLike],
     X: ArrayLike | Solved | None = None,
     dt: ArrayLike | None = None,
     frames: Sequence[str] | None = None,
@@ -73,7 +73,7 @@ def save_html(
 
     robot: the robot that moves, or a Solution, which knows its robot, states and times, or several by name: then each
     has a colour, and a tick box in the legend. Beside Solutions, states of the first one's robot may have a name too,
-    and what `simulate` returns; alone, that is drawn beside its plan.
+    and what `simulate` and `simulate_receding` (of a `RecedingHorizon`) return; alone, that is drawn beside its plan.
     X: states (N+1, nx), or (N+1, nq) without velocities, or a Solution; of a robot only.
     dt: the time from one state to the next [s], one number or (N,), where zero is an impact; of states only.
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
@@ -116,7 +116,7 @@ def save_html(
 
 @suggesting
 def animate(
-    robot: Drawable | Solved | Played | Mapping[str, Solved | Simulated | ArrayLike],
+    robot: Drawable | Solved | Played | Replanned | Mapping[str, Solved | Simulated | ArrayLike],
     X: ArrayLike | Solved | None = None,
     dt: ArrayLike | None = None,
     frames: Sequence[str] | None = None,

@@ -14,7 +14,7 @@ from viz.bodies import Drawable
 from viz.chains import Chain, drawn
 from viz.contacts import instants, named
 from viz.shapes import Array
-from viz.signals import Signal, Timed, Told, signals_of
+from viz.signals import Signal, Told, motion_of, motions_of, signals_of
 from viz.world import World, world_of
 
 SEEN = 0.02
@@ -67,8 +67,8 @@ class Run(NamedTuple):
         """A simulated motion, up to its first state that is not finite; ProblemError for one of no problem."""
         if played.problem is None:
             raise ProblemError(
-                "robot: expected what simulate returns of a solution, got a motion without a problem; give its robot,"
-                " .X and a step of time"
+                "robot: expected what simulate returns of a solution or a RecedingHorizon, got a motion without a"
+                " problem; give its robot, .X and a step of time"
             )
         X, t, plan = (np.asarray(part) for part in (played.X, played.t, played.plan))
         finite = np.isfinite(X).all(axis=1) & np.isfinite(plan).all(axis=1)
@@ -99,7 +99,7 @@ class Motion(NamedTuple):
 
 def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[Motion]:
     """Motions that the arguments ``robot``, ``X``, ``dt`` of ``save_html`` describe, checked; at least one."""
-    robot = robot.solution if isinstance(robot, Timed) else robot
+    robot = motion_of(robot)
     for field, value in (("X", X), ("dt", dt)):
         if value is not None and isinstance(robot, Solved):
             raise ProblemError(f"{field}: expected none beside a Solution, which knows its states and times")
@@ -109,8 +109,7 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         return _several(robot, dt)
     robot = drawn(robot)
     if not isinstance(getattr(robot, "model", None), pin.Model):
-        states = ".X" if hasattr(robot, "X") else ".play.X" if hasattr(robot, "play") else ""
-        simulated = f"; of a simulation give its robot, {states} and a step of time" if states else ""
+        simulated = "; of a simulation give its robot, .X and a step of time" if hasattr(robot, "X") else ""
         raise ProblemError(f"robot: expected a Robot from mayne.load, or solutions, got {said(robot)}{simulated}")
     if isinstance(X, Solved):
         solution = _solution("X", "", X)
@@ -127,7 +126,7 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
 def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:
     """Solutions by name, and simulations and arrays of states, which are of the first solution's robot."""
     what = "Solutions, or simulations and states (N+1, nx) beside them"
-    given = {name: each.solution if isinstance(each, Timed) else each for name, each in given.items()}
+    given = motions_of(given)
     motions = named("robot", given, what)
     if all(isinstance(value, Played) for value in motions.values()):  # the first one's problem is that of all
         given = {name: value if i else Run.of(value) for i, (name, value) in enumerate(motions.items())}

@@ -17,7 +17,7 @@ from viz.messages import Message, clip, safe, set_animation, set_object, set_pro
 from viz.motions import Motion, Played, Run, as_motions, configurations
 from viz.robots import GHOST, ROBOT, Drawing, Shapes, draw, drawings_of, enclosing, kinematics, path_of, stand, trace_of
 from viz.shapes import COLORS, Array, Color, Mesh, Obstacle, as_obstacles, grid, solid, tube
-from viz.signals import Signal
+from viz.signals import Signal, motion_of
 from viz.world import World
 
 PAUSE = 0.6
@@ -66,6 +66,7 @@ def build(
     tensions: ArrayLike | None = None, read: Shapes | None = None,
 ) -> Scene:  # fmt: skip
     """The scene of one motion or several; the arguments as in ``save_html``.   read: shapes of earlier scenes."""
+    robot = motion_of(robot)
     if isinstance(robot, Played) and X is None and dt is None:
         robot = Run.of(robot)
         beside, beside_title = (robot.plan, PLAN) if beside is None else (beside, beside_title)

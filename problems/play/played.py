@@ -40,7 +40,7 @@ class Play:
     so soon after the motion, its end being held.   later [s]: how long after the motion it fell.
     system: of the robot that was played, whose names the numbers have.
     limited: share of the time that the policy had each control at a limit, by name; of functions it is not known.
-    problem: of the solution that was played; None where another planner planned.
+    problem: of the solution that was played, or of the `RecedingHorizon`, as it ended; None of gaits by commands.
     bounds: lower and upper limits of the controls (S, nu) each, that the plans in force had, if others planned.
     """
 

@@ -35,6 +35,7 @@ from problems.play.simulation import (
     Setting,
     Touching,
     at_limits,
+    check_rigid,
     control_step,
     feet_of,
     limits_at,
@@ -142,7 +143,8 @@ def simulate_receding(
     """
     instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
     choice("inside", inside, ("mujoco",))
-    system, wanted = system_of(planner.system), _as_function(command)
+    system, wanted = system_of(planner.system, "planner"), _as_function(command)
+    check_rigid(system, "planner")
     if vary is not None and not (callable(vary) and isinstance(planner, RecedingHorizon)):
         raise ProblemError(f"vary: expected a function of time for a RecedingHorizon, or none, got {said(vary)}")
     if not isinstance(planner, Walking) and (callable(command) or np.any(_rows(command))):
@@ -193,9 +195,10 @@ def simulate_receding(
         play = played(setting, planner.x0, control, replanned.reference).with_limits(clipped)
     asked_for = np.maximum(np.arange(len(play.U)) - round(late / step), 0)
     low, high = (np.array(side)[asked_for] for side in zip(*limits, strict=True))
-    play = replace(play, bounds=(low, high))
+    own = planner.problem if isinstance(planner, RecedingHorizon) else None
+    play = replace(play, bounds=(low, high), problem=own)
     commands = np.array([as_command(wanted(t)) for t in play.t])
-    terms = planner.problem.terminal if isinstance(planner, RecedingHorizon) and np.isfinite(play.X[-1]).all() else ()
+    terms = own.terminal if own is not None and np.isfinite(play.X[-1]).all() else ()
     misses = tuple(misses_of(terms, play.X[-1]))
     return Run(play, commands, _velocity(system, play.X), np.array(replanned.milliseconds[1:]), misses, planner.latency)
 

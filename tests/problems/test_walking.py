@@ -16,6 +16,7 @@ from problems.costs import ControlCost
 from problems.legs import frame_poses
 from problems.lifted import free_start
 from problems.walking.windows import Command, Ground, Path, Windows
+from viz.scene import build
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,9 @@ def test_arms_follow_targets_that_move():
     np.testing.assert_allclose(np.diff(asked), 0.04, atol=1e-9)
     end = frame_poses(robot, run.play.X[-1, : robot.nq], ["tool0"])[0].translation
     assert abs(end[2] - moved(3.0)["target"][2, 3]) < 0.01
+    drawn = build(run)  # beside its plans, with the target of the end
+    assert drawn.times[-1] == pytest.approx(3.0, abs=1e-9)
+    assert {"the plan", "target of tool0"} <= {entry.label for entry in drawn.legend}
 
 
 def test_quadrotors_hover_by_plans_made_again():

@@ -139,7 +139,6 @@ def test_the_camera_stands_where_it_is_put(panda):
         (lambda p: (p,), "X: expected it with a robot"),
         (lambda p: ("panda", p.q0, 0.1), "robot: expected a Robot from mayne.load, or solutions, got 'panda'"),
         (lambda p: (SimpleNamespace(X=p.q0),), "of a simulation give its robot, .X and a step of time"),
-        (lambda p: (SimpleNamespace(play=p.q0),), "of a simulation give its robot, .play.X and a step of time"),
         (lambda p: (p, p.q0, 0.1, (), None, {"camera": ([0, 0, 1],)}), "camera: expected a point to look from"),
         (lambda p: (p, p.q0, 0.1, (), None, {"camera": ([0, 0, 1], [0, 0, 1])}), "camera: expected points that are at"),
     ],
