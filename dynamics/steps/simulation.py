@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, as_array, axes, choice, instance, positive, said
+from ddp.errors import ProblemError, affordable, as_array, axes, choice, instance, other_arguments, positive, said
 from ddp.protocols import Array
 from dynamics.geometry.joint_motion import ROD
 from dynamics.rigid_bodies.rigid_body import mass_matrix
@@ -119,6 +119,9 @@ def _controls(
 ) -> Callable[[float, float], Array]:
     """Controls (nu,) of a step by its middle and length."""
     if callable(u):
+        if own := other_arguments(u, 1):
+            loop_of = "feedback is stepped by a loop: x = system.step(x, policy(t, x))"
+            raise ProblemError(f"u: expected a function of time, got one of {own}; {loop_of}")
         at: Callable[[float], Array] = lambda time: as_array("u(t)", u(time), (system.nu,))  # noqa: E731
     elif axes(u) < 2:
         constant = as_array("u", u, (system.nu,))

@@ -204,6 +204,8 @@ def test_without_a_tolerance_motion_is_a_rollout(rng):
     np.testing.assert_array_equal(simulate(system, x0, U[0], 0.2).X, system.rollout(x0, np.tile(U[0], (10, 1))))
     with pytest.raises(ProblemError, match=r"seconds: expected a multiple of the system's step of 0.02 s, got 0.21"):
         simulate(system, x0, U, 0.21)
+    with pytest.raises(ProblemError, match=r"u: expected a function of time, got one of \(t, x\); .* system\.step\("):
+        simulate(system, x0, lambda t, x: U[0], 0.2)
 
 
 @pytest.mark.parametrize("kinds", [("spherical", "helical"), ("spherical", "revolute"), ("translation", "spherical")])
