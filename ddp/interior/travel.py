@@ -150,7 +150,11 @@ def shift(to, place, count, width, knots):
 
 @kernel
 def shift_rows(p, b, to, numbers, knots):
-    """Numbers (M,) of rows as they are so many knots later, see `placement.shifted`, where those are of their kind."""
+    """Numbers (M,) of rows as they are so many knots later, where those are of their kind.
+
+    `placement.shifted` does so for solutions. Trials in Python, of which it was a part, took 180 microseconds of a
+    pendulum; compiled they take 12.
+    """
     table = arrays(p).table
     for e in range(p.placed):
         size, first = table[e, SIZE], table[e, ROW]

@@ -10,7 +10,7 @@ and for joints whose motions do not commute nq += h Dᵀ, nn = h² C, see second
 nq = L_qaᵀ, qv = L_qv + G_v. Steps that are held have ww = W.
 
 Products with derivatives of steps are left to sweeps, which have them with those of V_xx, and blocks take two thirds of
-a Hessian's memory: a second-order iteration of five gaits of a quadruped takes .92 to .95 of the time that it takes by
+a Hessian's memory: a second-order iteration of five gaits of a quadruped takes .93 to .98 of the time that it takes by
 hessians.py, which serves sweeps that contract with V_x.
 """
 

@@ -35,7 +35,6 @@ from problems.play.simulation import (
     Setting,
     Touching,
     at_limits,
-    check_rigid,
     control_step,
     feet_of,
     limits_at,
@@ -144,7 +143,6 @@ def simulate_receding(
     instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
     choice("inside", inside, ("mujoco",))
     system, wanted = system_of(planner.system, "planner"), _as_function(command)
-    check_rigid(system, "planner")
     if vary is not None and not (callable(vary) and isinstance(planner, RecedingHorizon)):
         raise ProblemError(f"vary: expected a function of time for a RecedingHorizon, or none, got {said(vary)}")
     if not isinstance(planner, Walking) and (callable(command) or np.any(_rows(command))):

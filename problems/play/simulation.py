@@ -117,7 +117,6 @@ def simulate(
     problem = problem_of(solution)
     choice("inside", inside, ("mujoco",))
     system = system_of(problem.dynamics)
-    check_rigid(system)
     kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
     spread = at_least_zero("noise", noise)
     if kick is not None and not system.robot.is_floating:
@@ -198,15 +197,11 @@ def system_of(system: object, field: str = "solution") -> PlayedSystem:
         raise ProblemError(
             f"{field}: expected that of RobotDynamics, PhasedDynamics or MimicDynamics, got {said(system)}; {OTHERS}"
         )
+    if system.robot.is_hybrid:
+        raise ProblemError(f"{field}: expected that of rigid bodies, got {system.robot.name}, which has rods; {OTHERS}")
     if isinstance(system, RobotDynamics) and system.prescribed:
         raise ProblemError(f"{field}: expected torques of all joints, that of {system.prescribed[0]!r} is prescribed")
     return system
-
-
-def check_rigid(system: PlayedSystem, field: str = "solution") -> None:
-    """Raise ProblemError for a robot with rods, which MuJoCo does not play."""
-    if system.robot.is_hybrid:
-        raise ProblemError(f"{field}: expected that of rigid bodies, got {system.robot.name}, which has rods; {OTHERS}")
 
 
 def world_of(

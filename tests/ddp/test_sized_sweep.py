@@ -116,7 +116,9 @@ HALVED = [(n, nu, bent) for bent in BENT for n, nu in ((12, 6), (16, 8), (36, 12
 
 
 @pytest.mark.parametrize(("n", "nu", "bent"), cases(HALVED, [(12, 6, BENT[0]), (36, 12, BENT[1]), (12, 6, BENT[2])]))
-@pytest.mark.parametrize(("blend", "in_blocks"), [(0.0, MOTIONS), (0.7, MOTIONS), (1.0, COUPLED), (0.7, ENDING)])
+@pytest.mark.parametrize(
+    ("blend", "in_blocks"), [(0.0, MOTIONS), (0.7, MOTIONS), (1.0, MOTIONS), (1.0, COUPLED), (0.7, ENDING)]
+)
 def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, bent, blend, in_blocks):
     rng, h = np.random.default_rng(n + len(bent)), 0.1
     d = random_derivatives(rng, n, nu, h, bent)
