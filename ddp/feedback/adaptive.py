@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddp.errors import ProblemError, as_array, said
-from ddp.feedback.feedback import policy_about, swept
+from ddp.feedback.feedback import matrix_of, policy_about, swept
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.regulators import linearized
 from ddp.problem import Problem
@@ -155,7 +155,7 @@ def adaptive_policy(
     nv = system.n // 2
     response = linearized(system, m.X, m.U).B[m.steps, nv:] / m.durations[:, None, None]
     tracked: Tracked = ability(system, "tracked")
-    units = np.where(tracked.driven(), SPREAD / np.sqrt(tracked.weights(X, U).state[nv:]), np.inf)
+    units = np.where(tracked.driven(), SPREAD / np.sqrt(np.diag(matrix_of(tracked.weights(X, U).state))[nv:]), np.inf)
     policy = policy_about(problem, system, m, weigh, delay)
     footing = tracked.footing(m.X[:-1])
     if footing is not None:

@@ -28,10 +28,11 @@ from numpy.typing import NDArray
 
 from ddp.costs.batch import durations_of
 from ddp.derivatives import EXACT, FIRST, RECORDS
-from ddp.errors import ProblemError, affordable, as_array, at_least_zero, flag, instance, numbers, positive
+from ddp.errors import ProblemError, affordable, as_array, at_least_zero, axes, flag, instance, numbers, positive
 from ddp.feedback.policy import Policy, held_policy
 from ddp.feedback.regulators import tvlqr
 from ddp.machine.aligned import aligned_zeros
+from ddp.matrices import definite
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.sweeps.backward import Backward
@@ -177,7 +178,7 @@ def gains(system: System, X: Array, U: Array, weights: Tracking, slack: NDArray[
     slack (N, nu): controls that pull and do not, on which feedback does not count, since they could not push.
     """
     lasting = durations_of(system, len(U))
-    Q = lasting[:, None, None] * np.diag(weights.state)
+    Q = lasting[:, None, None] * matrix_of(weights.state)
     R = np.where(lasting > 0.0, lasting, 1.0)[:, None, None] * np.diag(weights.control)
     R[slack[:, :, None] & np.eye(len(weights.control), dtype=bool)] *= UNUSED
     return tvlqr(system, X, U, Q, R, held(system, X, U, Q[-1], R[-1], weights)).K
@@ -185,7 +186,7 @@ def gains(system: System, X: Array, U: Array, weights: Tracking, slack: NDArray[
 
 def held(system: System, X: Array, U: Array, Q: Array, R: Array, weights: Tracking) -> Array:
     """Cost-to-go (n, n) at the end of a motion: of errors then, after the last step has gone on for a time."""
-    P, lasts = np.diag(weights.final), durations_of(system, len(U))[-1]
+    P, lasts = matrix_of(weights.final), durations_of(system, len(U))[-1]
     if weights.hold == 0.0 or lasts == 0.0:
         return P
     step = expanded(system, X[-2:-1], U[-1:], len(U) - 1)
@@ -201,10 +202,13 @@ def checked(weights: Tracking, system: System) -> Tracking:
     """Check shapes of weights, that none is negative and that those of controls are positive."""
     instance("weights", weights, Tracking, "Tracking(state, control, final, restoring)")
     n, nu = system.n, system.nu
-    shapes = {"state": (n,), "control": (nu,), "final": (n,), "restoring": (nu, n)}
+    shapes = {"control": (nu,), "restoring": (nu, n)}
+    shapes |= {name: (n, n) if axes(getattr(weights, name)) == 2 else (n,) for name in ("state", "final")}
     arrays = {name: as_array(f"weights.{name}", getattr(weights, name), shape) for name, shape in shapes.items()}
     for name in ("state", "control", "final"):
-        if (arrays[name] < 0.0).any() or (name == "control" and not arrays[name].all()):
+        if arrays[name].ndim == 2:
+            arrays[name] = definite(f"weights.{name}", arrays[name], 1e-9)
+        elif (arrays[name] < 0.0).any() or (name == "control" and not arrays[name].all()):
             least = "positive numbers" if name == "control" else "no negative number"
             raise ProblemError(f"weights.{name}: expected {least}, got {numbers(arrays[name])}")
     limits, lead = weights.limits, float(as_array("weights.lead", weights.lead, ()))
@@ -216,6 +220,11 @@ def checked(weights: Tracking, system: System) -> Tracking:
         raise ProblemError(f"weights.friction: expected a positive number, or infinity, got {friction:g}")
     held, hold = flag("weights.held", weights.held), at_least_zero("weights.hold", weights.hold, " s")
     return Tracking(**arrays, held=held, limits=limits, lead=lead, friction=friction, hold=hold)
+
+
+def matrix_of(weights: Array) -> Array:
+    """The matrix (n, n) of weights that are one, or its diagonal (n,)."""
+    return np.diag(weights) if weights.ndim == 1 else weights
 
 
 PRICE = 0.01
@@ -247,8 +256,9 @@ def priced_policy(
     Q = aligned_zeros(d.exact.shape)
     Q[:] = d.hessians(problem.separable)
     diagonal = np.einsum("kii->ki", Q)
-    diagonal[:N] += share * lasting * np.concatenate([price.state, price.control])
-    diagonal[N, :n] += share * price.final
+    diagonal[:N, n:] += share * lasting * price.control
+    Q[:N, :n, :n] += share * lasting[:, :, None] * matrix_of(price.state)
+    Q[N, :n, :n] += share * matrix_of(price.final)
     swept = Backward(d._replace(lzz=Q, exact=Q), system, structure=problem.structure)(1.0, 0.0)
     if swept.failed >= 0:
         raise ProblemError(f"feedback: expected a motion with least cost, there is none at knot {swept.failed}")

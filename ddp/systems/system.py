@@ -196,8 +196,9 @@ class System(Protocol):
 class Tracking(NamedTuple):
     """Weights of the errors that feedback trades for controls, per second.
 
-    state (n,), control (nu,): of each component of ``x ⊖ X`` and of ``u - U``, squared and halved.
-    final (n,): of errors at the end, once.
+    state (n,), control (nu,): of each component of ``x ⊖ X`` and of ``u - U``, squared and halved. state may be
+    a matrix W (n, n), too: errors e cost ½ eᵀ W e. It is one by default for robots with rods.
+    final (n,) or (n, n): of errors at the end, once.
     restoring (nu, n): feedback on errors that contacts forbid.
     held: whether controls are held over a step, or go straight from the middle of one to that of the next.
     limits (nu,), (nu,): of controls, where feedback may go further than the plan; default the problem's.

@@ -14,6 +14,7 @@ from ddp.protocols import Array
 from ddp.systems.system import Cones, Contraction, Expansion, Footing, Routines, System, Tracking
 from dynamics.contacts.contact import compile_contacts
 from dynamics.geometry.joint_motion import ROD
+from dynamics.quantities.displacements import squares_of_angles
 from dynamics.quantities.units import forces_of
 from dynamics.rigid_bodies.open_loops import errors_of_loops
 from dynamics.rigid_bodies.residual import balance
@@ -293,8 +294,8 @@ def least_squares(A: Array, b: Array, lower: Array) -> Array:
 
 ERROR, RATE, SHARE = 0.02, 0.2, 0.2
 """Errors of positions [rad, m] and velocities [rad/s, m/s], and the share of the largest control, that weigh the same:
-Bryson's rule. The largest control is the motion's, or one that holds its start against gravity; controls count by the
-forces that they make."""
+Bryson's rule. Errors of rods count by the displacement of their mass, see displacements.py. The largest control is the
+motion's, or one that holds its start against gravity; controls count by the forces that they make."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +309,10 @@ class TrackedRobot:
         nv, nu, made = self.system.robot.nv, self.system.nu, forces_of(self.system.actuation)
         holding = np.abs(made * self.system.nominal_control(X[0])).max()
         largest = max(np.abs(made * U).max(initial=0.0), holding) or 1.0
-        state = np.repeat([ERROR**-2.0, RATE**-2.0], nv) * np.tile(self._sizes() ** 2.0, 2)
+        weights = np.array([ERROR**-2.0, RATE**-2.0])
+        state = np.repeat(weights, nv)
+        if isinstance(robot := self.system.robot, HybridRobot):
+            state = np.kron(np.diag(weights), squares_of_angles(robot, X[0, : robot.nq]))
         return Tracking(state, (SHARE * largest) ** -2.0 * made**2, state, np.zeros((nu, 2 * nv)))
 
     def stretches(self, horizon: int) -> list[range]:
@@ -344,11 +348,3 @@ class TrackedRobot:
 
     def deviation(self) -> Contraction:
         return deviation(self.system.robot.tree)
-
-    def _sizes(self) -> Array:
-        """Displacement of each degree of freedom [rad, m] by a unit of it (nv,): for strains of a rod, its length."""
-        robot, sizes = self.system.robot, np.ones(self.system.robot.nv)
-        if isinstance(robot, HybridRobot):
-            for rod in robot.rods:
-                sizes[robot.coordinates(rod.name)] = rod.length
-        return sizes

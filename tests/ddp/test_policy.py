@@ -135,6 +135,22 @@ def test_gains_of_a_long_motion_at_rest_are_those_of_riccatis_algebraic_equation
     np.testing.assert_allclose(on, np.tile(K, (400, 1, 1)), rtol=1e-7, atol=1e-7 * np.abs(K).max())
 
 
+def test_weights_that_are_matrices_weigh_errors_together():
+    """In coordinates y of a system's states x = T y, weights Tᵀ W T make the same policy."""
+    A, B = np.array([[1.0, 0.1], [-0.2, 0.9]]), np.array([[0.0], [0.1]])
+    T, W = np.array([[2.0, 1.0], [0.0, 0.5]]), np.diag([3.0, 0.5])
+    gains = {}
+    for name, M, weights in (("x", np.eye(2), W.diagonal()), ("y", T, T.T @ W @ T)):
+        turned = np.linalg.inv(M) @ A @ M, np.linalg.inv(M) @ B
+        system = FunctionDynamics(lambda x, u, of=turned: of[0] @ x + of[1] @ u, 2, 1, 0.1)
+        problem = ddp.Problem(system, [_Effort()], [], np.zeros(2), 9)
+        still = as_solution(problem, np.zeros((9, 1)), np.zeros((9, 1, 2)))
+        price = ddp.Tracking(weights, np.array([0.1]), 2.0 * weights, np.zeros((1, 2)))
+        gains[name] = still.feedback("priced", price).G @ np.linalg.inv(M)
+    np.testing.assert_allclose(gains["y"], gains["x"], rtol=1e-9)
+    assert np.abs(gains["x"]).min() > 1e-3
+
+
 def test_the_step_of_the_sweep_divides_the_motion_and_keeps_its_reference(solution):
     fine = solution.feedback(step=0.0025)
     assert len(fine.starts) == 48
@@ -280,6 +296,8 @@ def test_weights_of_the_wrong_shape_are_refused_by_their_names():
     weights = solution.problem.dynamics.tracked.weights(solution.X, solution.U)
     with pytest.raises(ddp.ProblemError, match=r"weights.state: expected shape \(12,\)"):
         solution.feedback(weights=weights._replace(state=np.ones(3)))
+    with pytest.raises(ddp.ProblemError, match=r"weights.final: expected a positive semidefinite matrix"):
+        solution.feedback(weights=weights._replace(final=-np.eye(12)))
     with pytest.raises(ddp.ProblemError, match=r"weights.control: expected positive numbers"):
         solution.feedback(weights=weights._replace(control=np.zeros(6)))
     with pytest.raises(ddp.ProblemError, match="step: 1e-300 would need"):
