@@ -242,8 +242,8 @@ def priced_policy(
     """
     system, N, n = problem.dynamics, problem.horizon, problem.dynamics.n
     share, given = 1.0, weights
+    tracked: Tracked | None = ability(system, "tracked")
     if given is None:
-        tracked: Tracked | None = ability(system, "tracked")
         if tracked is None:
             raise ProblemError(f"weights: expected Tracking(...), a {type(system).__name__} has none of its own")
         share, given = PRICE, tracked.weights(X, U)
@@ -256,7 +256,8 @@ def priced_policy(
     Q = aligned_zeros(d.exact.shape)
     Q[:] = d.hessians(problem.separable)
     diagonal = np.einsum("kii->ki", Q)
-    diagonal[:N, n:] += share * lasting * price.control
+    slack = np.zeros(U.shape, bool) if tracked is None else tracked.pulling() & (problem.lower >= U)
+    diagonal[:N, n:] += share * lasting * price.control * np.where(slack, UNUSED, 1.0)
     Q[:N, :n, :n] += share * lasting[:, :, None] * matrix_of(price.state)
     Q[N, :n, :n] += share * matrix_of(price.final)
     swept = Backward(d._replace(lzz=Q, exact=Q), system, structure=problem.structure)(1.0, 0.0)

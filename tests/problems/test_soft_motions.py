@@ -194,34 +194,47 @@ def test_policies_bring_a_soft_arm_back():
     np.testing.assert_array_equal(solution.policy.X[:, :48], solution.X[:-1])
 
 
-@pytest.mark.parametrize("young", [0.9, 1.1])
-def test_policies_keep_the_tip_of_an_arm_that_is_softer_or_stiffer_than_its_model(young):
-    def plan_of(share):
-        material = replace(SILICONE, young=share * SILICONE.young)
-        rod = Rod("arm", 0.4, Circle(0.02, 0.01), material, bending=2, stretch=0, gauss=4)
-        places = (0.0, 0.01), (-0.009, -0.005), (0.009, -0.005)
-        cables = [Tendon(f"cable {k}", lambda x, place=place: place) for k, place in enumerate(places)]
-        return Assembly("arm").rod(rod, placement=soft.HANGING, tendons=cables).robot()
+def cabled(young=1.0):
+    """An arm on three cables, of more or less stiff silicone."""
+    material = replace(SILICONE, young=young * SILICONE.young)
+    rod = Rod("arm", 0.4, Circle(0.02, 0.01), material, bending=2, stretch=0, gauss=4)
+    places = (0.0, 0.01), (-0.009, -0.005), (0.009, -0.005)
+    cables = [Tendon(f"cable {k}", lambda x, place=place: place) for k, place in enumerate(places)]
+    return Assembly("arm").rod(rod, placement=soft.HANGING, tendons=cables).robot()
 
-    robot, other = plan_of(1.0), plan_of(young)
+
+@pytest.fixture(scope="module")
+def reached():
+    """The arm on cables brings its tip to a point."""
+    robot = cabled()
     nv, system = robot.nv, RobotDynamics(robot, 0.02, integrator="sdirk2")
     x0 = np.append(dynamics.statics(robot).q, np.zeros(nv))
     ending = [costs.FramePosition(robot, "arm/tip", [0.15, 0.05, -0.33], 1e3)]
     ending.append(costs.StateCost(system, x0, np.repeat([0.0, 0.1], nv)))
-    problem = ddp.Problem(
-        system, [costs.ControlCost(np.zeros(3), 1e-4)], ending, x0, 40, guess=np.zeros((40, 3)),
-        control_limits=(np.zeros(3), np.full(3, 20.0)),
-    )  # fmt: skip
-    solution, errors = ddp.solve(problem), {}
+    effort, limits = [costs.ControlCost(np.zeros(3), 1e-4)], (np.zeros(3), np.full(3, 20.0))
+    return ddp.solve(ddp.Problem(system, effort, ending, x0, 40, control_limits=limits, guess=np.zeros((40, 3))))
+
+
+@pytest.mark.parametrize("young", [0.9, 1.1])
+def test_policies_keep_the_tip_of_an_arm_that_is_softer_or_stiffer_than_its_model(reached, young):
+    other, errors = cabled(young), {}
     played = RobotDynamics(other, 0.005, integrator="sdirk2")
-    wanted = dynamics.frame_placement(robot, solution.X[:, :nv], "arm/tip")[:, :3, 3]
-    for name, policy in (("tracking", solution.policy), ("none", None)):
-        X = [x0]
+    wanted = dynamics.frame_placement(cabled(), reached.X[:, : other.nq], "arm/tip")[:, :3, 3]
+    for name, policy in (("tracking", reached.policy), ("none", None)):
+        X = [reached.X[0]]
         for k in range(160):
-            X.append(played.step(X[-1], solution.U[k // 4] if policy is None else policy(0.005 * k, X[-1])))
-        tips = dynamics.frame_placement(other, np.array(X)[::4, :nv], "arm/tip")[:, :3, 3]
+            X.append(played.step(X[-1], reached.U[k // 4] if policy is None else policy(0.005 * k, X[-1])))
+        tips = dynamics.frame_placement(other, np.array(X)[::4, : other.nq], "arm/tip")[:, :3, 3]
         errors[name] = np.sqrt(np.mean(np.sum((tips - wanted) ** 2, axis=1)))
     assert errors["tracking"] < 0.75 * errors["none"]  # by weights of each strain alone it would be 2.5 times as much
+
+
+@pytest.mark.parametrize("feedback", ["tracking", "priced"])
+def test_feedback_does_not_count_on_cables_that_do_not_pull(reached, feedback):
+    policy = reached.feedback(feedback)
+    slack = reached.U <= 0.0
+    assert 0.1 < slack.mean() < 0.9
+    assert np.abs(policy.G[slack]).max() < 1e-6 * np.abs(policy.G).max()
 
 
 def test_errors_of_strains_weigh_as_angles_of_a_hinge_that_moves_the_mass_as_far():
