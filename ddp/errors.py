@@ -23,9 +23,11 @@ from ddp.suggestions import suggesting as suggesting
 Array = NDArray[np.float64]
 Value = TypeVar("Value")
 
-_OURS = Path(__file__).parent
+_OURS = tuple(Path(__file__).parents[1] / package for package in ("ddp", "dynamics", "problems", "viz", "mayne"))
 
-_LIBRARIES = {"site-packages", "dist-packages", "dynamics", "problems"}
+_PYTHON = Path(os.__file__).parent
+
+_LIBRARIES = {"site-packages", "dist-packages"}
 
 _FLOAT = np.dtype(np.float64)
 
@@ -192,7 +194,7 @@ def line_of(reason: BaseException | None) -> str:
     found = ""
     for frame, line in traceback.walk_tb(None if reason is None else reason.__traceback__):
         path = Path(frame.f_code.co_filename)
-        if not any(part in _LIBRARIES for part in path.parts) and path.parent.parent != _OURS and path.parent != _OURS:
+        if _LIBRARIES.isdisjoint(path.parts) and not any(path.is_relative_to(own) for own in (*_OURS, _PYTHON)):
             found = f" (line {line} of {path.name})"
     return found
 
