@@ -169,7 +169,7 @@ def test_a_saved_motion_is_played_with_the_conditions_it_is_given(tmp_path):
     fails_with(mayne("play", saved, "--push", "far"), 2, "--push: expected a number")
     fails_with(mayne("play", saved, "--uneven", "hilly"), 2, "--uneven: expected a number, or some with commas")
     fails_with(mayne("play", SMALL, "--by-contact"), 2, "by_contact: expected a motion of a robot with legs")
-    fails_with(mayne("play", SMALL, "--push", "0.3"), 2, "push: expected none, the base of pendulum is fixed")
+    fails_with(mayne("play", SMALL, "--push", "0.3,0"), 2, "push: expected one velocity, of its joint [rad/s, m/s], as")
     fails_with(mayne("play", "pendulum/swing"), 2, "pendulum/swing-up")
     fails_with(mayne("play", SMALL, "--delay", "long"), 2, "Error: Invalid value for '--delay'", without="Usage")
     fails_with(mayne("play", tmp_path / "none.npz"), 2, "none.npz", "no such file")

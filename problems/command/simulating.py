@@ -41,7 +41,7 @@ def disturbing(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--delay", default=0.0, help="Delay from a measurement to its control [s].", **shown),
         click.option("--friction", type=float, help="Friction of the ground; default the plan's."),
         click.option("--mass", default=1.0, help="Factor on the mass of the base, or of an arm.", **shown),
-        click.option("--push", help="Velocity [m/s] added halfway: sideways, or forward,sideways."),
+        click.option("--push", help="Velocity [m/s] added halfway: sideways, or forward,sideways; or of joints."),
     ):
         command = option(command)
     return command

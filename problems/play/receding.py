@@ -134,8 +134,8 @@ def simulate_receding(
     The robot begins at rest as it stands (`Walking`), or in the problem's x0.
 
     duration [s].   command: of `Walking`, see `Commands`.   friction: of the ground under feet, by default 0.7.
-    pushes: velocities that a floating base is given [m/s], by time [s]; these, ``inside`` and the others are as of
-    `simulate`; delay [s]: of the controls between plans.
+    pushes: velocities that a floating base is given [m/s], or joints of a robot whose base is fixed [rad/s, m/s], by
+    time [s]; these, ``inside`` and the others are as of `simulate`; delay [s]: of the controls between plans.
     vary: of a `RecedingHorizon`: called with the time [s] of each measurement for targets, weights, limits or bounds of
     the plan that is made of it, as `RecedingHorizon.vary` takes them: ``lambda t: {"target": pose_at(t)}``.
     Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
@@ -157,9 +157,7 @@ def simulate_receding(
         at = float(as_array("pushes", t, ())) / step
         if not -0.5 < at < count - 0.5:
             raise ProblemError(f"pushes: expected times from 0 to {count * step:g} s, got {t:g}")
-        kicks[round(at)] = pushed(push, "pushes")
-    if any(kick is not None for kick in kicks.values()) and not system.robot.is_floating:
-        raise ProblemError(f"pushes: expected none, the base of {system.robot.name} is fixed")
+        kicks[round(at)] = pushed(push, system.robot, f"pushes[{float(t):g}]")
     if friction is not None and not feet_of(system):
         raise ProblemError(f"friction: expected none, {system.robot.name} does not stand on feet")
     mu = 0.7 if friction is None else positive("friction", friction)

@@ -19,6 +19,7 @@ from ddp.errors import (
     choice,
     integer,
     line_of,
+    numbers,
     other_arguments,
     positive,
     said,
@@ -97,7 +98,8 @@ def simulate(
 
     inside: "mujoco", its soft contacts between the ground and feet: spheres of 2 cm, soles of 16 cm by 8 cm.
     push: velocity that a floating base is given in the middle of the motion [m/s]: sideways (to the left), or forward
-    and sideways, or upwards as well, in its heading at the start.
+    and sideways, or upwards as well, in its heading at the start. Of a robot whose base is fixed, velocities (nv,) that
+    its joints are given [rad/s, m/s].
     mass: factor on mass and inertia of a floating base, or else of all bodies.
     friction: of the ground; default the plan's, or 0.7.
     delay [s]: from a measurement to the control that answers it.
@@ -117,11 +119,8 @@ def simulate(
     problem = problem_of(solution)
     choice("inside", inside, ("mujoco",))
     system = system_of(problem.dynamics)
-    kick, factor, late = pushed(push), positive("mass", mass), at_least_zero("delay", delay)
+    kick, factor, late = pushed(push, system.robot), positive("mass", mass), at_least_zero("delay", delay)
     spread = at_least_zero("noise", noise)
-    if kick is not None and not system.robot.is_floating:
-        fixed = f"push: expected none, the base of {system.robot.name} is fixed"
-        raise ProblemError(f"{fixed}; to push it elsewhere, ask solution.policy in a loop of your own")
     if friction is not None and not feet_of(system):
         raise ProblemError(f"friction: expected none, {system.robot.name} does not stand on feet")
     mu = (friction_of(problem) or 0.7) if friction is None else positive("friction", friction)
@@ -239,7 +238,7 @@ class Setting:
     """Conditions of a simulation.
 
     mass: factor on mass and inertia, as of `simulate`.   every [s]: of each of ``count`` controls.
-    kicks: velocities (3,) added to a floating base, or None, by control.   late [s]: delay of controls.
+    kicks: velocities added by control, (3,) to a floating base or (nv,) to joints, or None.   late [s]: of controls.
     spread: noise of measurements, in units of `NOISE`.   held [s]: how long the end is held to see whether it falls.
     """
 
@@ -281,7 +280,10 @@ def played(
     for k in range(most):
         t = k * every
         if (kick := setting.kicks.get(k)) is not None:
-            world.push(data, upright(base_pose(robot, X[0]).rotation) @ kick)
+            if robot.is_floating:
+                world.push(data, upright(base_pose(robot, X[0]).rotation) @ kick)
+            else:
+                world.hit(data, kick)
             X[k] = np.concatenate(world.state(data))
         measured = system.integrate(X[k], deviations * setting.rng.normal(size=system.n)) if spread > 0.0 else X[k]
         if not np.isfinite(measured).all():
@@ -342,10 +344,17 @@ def _deviations(robot: Robot, spread: float) -> Array:
     return found.ravel()
 
 
-def pushed(push: ArrayLike | None, field: str = "push") -> Array | None:
-    """Velocity (3,) of a push: forward, to the left, upwards."""
+def pushed(push: ArrayLike | None, robot: Robot, field: str = "push") -> Array | None:
+    """Velocity (3,) of a push on a floating base, forward, to the left, upwards; or those (nv,) of joints."""
     if push is None:
         return None
+    if not robot.is_floating:
+        given = as_array(field, push, (None,) if axes(push) else ())
+        if given.size != robot.nv:
+            joints = f"{robot.nv} velocities, of all joints" if robot.nv > 1 else "one velocity, of its joint"
+            why = f"the base of {robot.name} is fixed"
+            raise ProblemError(f"{field}: expected {joints} [rad/s, m/s], as {why}, got {numbers(given)}")
+        return given.reshape(robot.nv)
     if axes(push) == 0:
         return np.array([0.0, float(as_array(field, push, ())), 0.0])
     given = as_array(field, push, (None,))

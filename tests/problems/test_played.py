@@ -123,3 +123,20 @@ def test_rods_are_refused_with_the_loop_that_steps_them():
     problem = ddp.Problem(system, [ControlCost(np.zeros(1), 1.0)], [], np.zeros(system.nx), 3)
     with pytest.raises(ddp.ProblemError, match=r"rigid bodies, got trunk, which has rods; .* system\.step"):
         problems.simulate(ddp.solve(problem))
+
+
+def test_joints_of_a_robot_whose_base_is_fixed_are_pushed_by_velocities(reach, run):
+    push = np.array([0.3, 0.2, 0.0, -0.1, 0.0, 0.5])
+    pushed, at = problems.simulate(reach, rate=200.0, push=push), len(run.U) // 2
+    assert np.array_equal(pushed.X[:at], run.X[:at])
+    np.testing.assert_allclose(pushed.X[at] - run.X[at], np.append(np.zeros(6), push), rtol=0, atol=1e-12)
+    assert pushed.rms < 0.8 * problems.simulate(reach, rate=200.0, push=push, policy="open").rms
+    planner = ddp.RecedingHorizon(arm.reach("ur5", horizon=6))
+    free, late = (simulate_receding(planner, 0.05, rate=200.0, pushes=pushes).play for pushes in (None, {0.025: push}))
+    np.testing.assert_allclose(late.X[5] - free.X[5], np.append(np.zeros(6), push), rtol=0, atol=1e-12)
+    for told, ask in (
+        ("push: expected 6 velocities, of all joints", lambda: problems.simulate(reach, push=0.3)),
+        (r"pushes\[0.02\]: expected 6 velocities", lambda: simulate_receding(planner, 0.05, pushes={0.02: [1.0, 0.0]})),
+    ):
+        with pytest.raises(ProblemError, match=told):
+            ask()

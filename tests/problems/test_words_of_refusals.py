@@ -13,6 +13,7 @@ from dynamics import FunctionDynamics, inverse_dynamics, load
 from problems import arm, simulate
 from problems.constraints import JointLimits, TorqueLimits
 from problems.costs import ControlCost, FramePose, FramePosition, StateCost
+from problems.play.simulation import pushed
 
 
 @pytest.fixture(scope="module")
@@ -140,4 +141,6 @@ def test_policies_of_other_arguments_and_pushes_of_other_lengths_are_told_what_t
         simulate(solution, policy=lambda t, x: {}["gain"])
     assert simulate(solution, policy=lambda t, x, gain=1.0: gain * x[:6]).t[-1] > 0.0
     with pytest.raises(ProblemError, match=r"push: .* to the left, or forward and to the left, or upwards as well"):
+        pushed([1.0, 0.0, 0.0, 0.0], load("go2"))
+    with pytest.raises(ProblemError, match=r"push: expected 6 velocities, of all joints .* got \[1. 0. 0. 0.\]"):
         simulate(solution, push=[1.0, 0.0, 0.0, 0.0])

@@ -127,6 +127,11 @@ class World:
         k = self._states.free[0][3]
         data.qvel[k : k + 3] += velocity
 
+    def hit(self, data: Any, velocities: Array) -> None:
+        """Add velocities (nv,) [rad/s, m/s] to those of the robot at once."""
+        q, v = self.state(data)
+        self._states.write(q, v + velocities, data.qpos, data.qvel)
+
     def pull(self, data: Any, joint: int, point: Array, force: Array) -> None:
         """Have a force (3,) [N], in world axes, act from now on, and no other one of these.
 
