@@ -102,7 +102,7 @@ class Driven:
         self.planner, self.system = planner, system_of(planner.system, "planner")
         self.robot = self.system.robot
         self._every = positive("every", every)
-        self._step = control_step(rate, max(self._every, SLICE))
+        self._step = control_step(rate, max(self._every, SLICE), self.system.dt)
         friction, softness = positive("friction", friction), positive("softness", softness)
         self._world = world_of(self.system, planner.x0, friction, softness, self._step)
         self._substeps = round(self._step / self._world.model.opt.timestep)

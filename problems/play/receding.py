@@ -147,7 +147,7 @@ def simulate_receding(
         raise ProblemError(f"vary: expected a function of time for a RecedingHorizon, or none, got {said(vary)}")
     if not isinstance(planner, Walking) and (callable(command) or np.any(_rows(command))):
         raise ProblemError("command: expected none, it is what gaits walk by")
-    period, step = positive("every", every), control_step(rate, positive("duration", duration))
+    period, step = positive("every", every), control_step(rate, positive("duration", duration), system.dt)
     count = max(1, round(duration / step))
     affordable("duration", duration, 4 * count * (system.nx + system.nu))
     if pushes is not None and not isinstance(pushes, Mapping):

@@ -96,6 +96,8 @@ def simulate(
 ) -> Play:
     """Play a solution's policy in a simulator that is not the plan's, at the rate [Hz] of a controller.
 
+    Controls that are held for longer than the plan's steps are warned of: feedback may swing then.
+
     inside: "mujoco", its soft contacts between the ground and feet: spheres of 2 cm, soles of 16 cm by 8 cm.
     push: velocity that a floating base is given in the middle of the motion [m/s]: sideways (to the left), or forward
     and sideways, or upwards as well, in its heading at the start. Of a robot whose base is fixed, velocities (nv,) that
@@ -135,7 +137,7 @@ def simulate(
     elif not isinstance(policy, ContactPolicy):
         _check_arguments(policy)
     plan = solution.policy
-    every = control_step(rate, plan.duration)
+    every = control_step(rate, plan.duration, float(plan.durations.min()))
     within_motion("delay", late, plan.duration)
     controller = policy if callable(policy) else named(solution, policy)
     limits = controller
@@ -366,11 +368,17 @@ def pushed(push: ArrayLike | None, robot: Robot, field: str = "push") -> Array |
     return np.concatenate([given, np.zeros(3 - len(given))])
 
 
-def control_step(rate: float, duration: float) -> float:
-    """Time of a control [s] at a rate [Hz]; ProblemError where that is longer than what it is a part of [s]."""
+def control_step(rate: float, duration: float, planned: float) -> float:
+    """Time of a control [s] at a rate [Hz]; ProblemError where that is longer than what it is a part of [s].
+
+    planned [s]: the plan's steps. Controls that are held for longer are warned of.
+    """
     step = 1.0 / positive("rate", rate)
     if step > (1.0 + 1e-9) * duration:
         raise ProblemError(f"rate: expected at least {1.0 / duration:g} Hz, a control in {duration:g} s, got {rate:g}")
+    if step > (1.0 + 1e-6) * planned:
+        why = f"a control lasts {step:g} s, longer than the plan's steps of {planned:g} s"
+        warn_once(f"rate: {why}, to which its feedback is made; {1.0 / planned:g} Hz or more are safe")
     return step
 
 

@@ -140,3 +140,13 @@ def test_joints_of_a_robot_whose_base_is_fixed_are_pushed_by_velocities(reach, r
     ):
         with pytest.raises(ProblemError, match=told):
             ask()
+
+
+def test_controls_that_are_held_for_longer_than_the_plans_steps_are_warned_of(reach, caplog):
+    problems.simulate(reach, rate=100.0)
+    assert not caplog.records
+    problems.simulate(reach, rate=20.0)
+    assert "rate: a control lasts 0.05 s, longer than the plan's steps of 0.01 s" in caplog.text
+    caplog.clear()
+    simulate_receding(ddp.RecedingHorizon(arm.reach("ur5", horizon=6)), duration=0.1, rate=10.0)
+    assert "rate: a control lasts 0.1 s" in caplog.text
