@@ -12,7 +12,7 @@ where ρ changes no step, and makes pivots positive where energy is convex along
 those that are done stay, and none depends on its neighbours.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +38,7 @@ from dynamics.robots.model import Robot, check_robot
 from dynamics.rods.memory import has_rod
 from dynamics.rods.motion import reach_of_rod
 from dynamics.steps.modes import STEP, Layout, Mode, Modes, modes_of
+from dynamics.steps.names import names_of
 from dynamics.steps.runge_kutta import NONE
 
 UNSTABLE, PUSH = 1e9, 1e-3
@@ -207,6 +208,7 @@ class Rest:
     q (nq,) or (N, nq).   converged: whether forces balance there; if not, q is where the search ended.
     residual [N m, N]: the torques and forces that are left.   iterations.   Others may exist: this one was reached.
     forces (nc,) or (N, nc): of loops, along their equations, those of ``robot.loops`` one after the other [N, N m].
+    names: of the numbers of q. Printed, one configuration is a table of them.
     """
 
     q: Array
@@ -214,6 +216,16 @@ class Rest:
     residual: Array | float
     iterations: NDArray[np.int64] | int
     forces: Array
+    names: tuple[str, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        at_rest, left = np.atleast_1d(self.converged), f"forces of {np.max(self.residual, initial=0.0):.2g} are left"
+        if self.q.ndim > 1:
+            return f"{np.count_nonzero(at_rest)} of {len(at_rest)} at rest, {left} [N m, N]"
+        outcome = "at rest" if at_rest.all() else "not at rest"
+        width = max(map(len, self.names), default=0)
+        rows = [f"{name:<{width}} {value:12.6g}" for name, value in zip(self.names, self.q.tolist(), strict=False)]
+        return "\n".join([f"{outcome} after {self.iterations} iterations, {left} [N m, N]", *rows])
 
 
 @suggesting
@@ -259,7 +271,7 @@ def statics(
     memory = np.zeros(room) if robot.is_hybrid and N == 1 else working_memory(room)
     rest(modes.handle, memory, Q, U, wrenches, force, outcome)
     residual, last, sweeps = outcome.T
-    converged = last < CLOSE
+    converged, names = last < CLOSE, tuple(names_of(robot, S)[0])
     if not any(batched):
-        return Rest(Q[0], bool(converged[0]), float(residual[0]), int(sweeps[0]), force[0])
-    return Rest(Q, converged, residual, sweeps.astype(np.int64), force)
+        return Rest(Q[0], bool(converged[0]), float(residual[0]), int(sweeps[0]), force[0], names)
+    return Rest(Q, converged, residual, sweeps.astype(np.int64), force, names)

@@ -218,3 +218,13 @@ def test_where_a_search_ends_forces_balance(kinds):
         gravity = pin.rnea(robot.model, robot.model.createData(), rest.q, still, still)
         springs = passive(RobotDynamics(robot, 0.01), rest.q, still)
         np.testing.assert_allclose(gravity, springs, rtol=0, atol=1e-5)
+
+
+def test_rest_is_printed_as_a_table_of_joints_and_whether_it_is_one():
+    told = str(statics(dynamics.load("ur5"))).splitlines()
+    assert told[0].startswith("at rest after ")
+    assert told[0].endswith(" are left [N m, N]")
+    assert [line.split()[0] for line in told[1:]] == dynamics.load("ur5").joint_names
+    assert float(told[2].split()[1]) == pytest.approx(np.pi / 2.0, abs=1e-5)
+    assert str(statics(dynamics.load("go2"))).startswith("not at rest after ")
+    assert str(statics(dynamics.load("ur5"), np.zeros((3, 6)))).startswith("3 of 3 at rest, ")
