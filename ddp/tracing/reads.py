@@ -89,6 +89,8 @@ class Reads:
     def __init__(self, function: Any) -> None:
         self._steps: list[_Step] = []
         self._is_known = True
+        code = _code_of(function)
+        self._code = None if code is None else weakref.ref(code)  # a function keeps it, reads may be kept by it
         self._values: list[Any] = [function]
         self._places = {id(function): 0}
         self._noted: dict[tuple[int, str, Any], int] = {}
@@ -124,8 +126,8 @@ class Reads:
         self._values, self._places, self._noted = [], {}, {}
 
     def are_those_of(self, function: Any) -> bool:
-        """Whether a function with the same code is known to read the same now."""
-        if not self._is_known:
+        """Whether a function is known to have the same code and to read the same now; a reloaded one has another."""
+        if not self._is_known or (self._code is not None and self._code() != _code_of(function)):
             return False
         values, objects = [function], {id(function)}
         try:

@@ -100,6 +100,13 @@ def a_closure():
     return lambda x, u: gain * x, change
 
 
+def its_own_code():
+    """Code that is put in place of a function's, as IPython's autoreload does after a file was edited."""
+    f, _ = of_code("def f(x, u): return 2.0 * x")
+    edited, _ = of_code("def f(x, u): return 3.0 * x")
+    return f, lambda: setattr(f, "__code__", edited.__code__)
+
+
 def a_default():
     def f(x, u, gain=2.0):
         return gain * x
@@ -289,8 +296,8 @@ def what_is_evaluated():
 
 CHANGES = [
     a_global, a_global_that_was_not_there, the_sign_of_zero, a_kind_of_number, a_function_of_a_function,
-    another_function, a_closure, a_default, a_default_by_name, an_array, an_array_of_integers, a_list, a_dictionary,
-    a_new_name_of_a_dictionary, objects_in_a_list, functions_in_a_tuple, a_named_tuple, an_attribute,
+    another_function, its_own_code, a_closure, a_default, a_default_by_name, an_array, an_array_of_integers, a_list,
+    a_dictionary, a_new_name_of_a_dictionary, objects_in_a_list, functions_in_a_tuple, a_named_tuple, an_attribute,
     an_attribute_that_was_not_there, an_attribute_in_place_of_that_of_a_class, an_attribute_of_a_class,
     an_attribute_of_an_objects_class, an_attribute_by_its_class, an_attribute_by_its_dictionary, a_method,
     a_method_of_the_class_above, a_property, an_operator, what_a_partial_function_is_given, a_module, the_environment,
