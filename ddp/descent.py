@@ -111,15 +111,18 @@ class Descent:
 
     def _run(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None) -> End:
         end = self._descend(tolerance, limit, struggles)
+        self.leave()
+        return end
+
+    def leave(self) -> None:
+        """Bring the iterate and the model to where compiled iterations have come, for others to go on from there."""
         if self._compiled is not None:
             self._compiled.leave()
-        return end
 
     def _keep(self) -> None:
         """Keep where it stands, if it is time."""
         if self.journal is not None and self.journal.is_due(self.history):
-            if self._compiled is not None:
-                self._compiled.leave()
+            self.leave()
             self.journal.keep("descent", self.history, state_of(self), self.iterate.X, self.iterate.U)
 
     def _descend(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None) -> End:
@@ -155,11 +158,8 @@ class Descent:
                 return End(ending)
             if cost < 0.0 and self.is_unbounded():
                 return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
-            if struggles is not None and alpha <= LONG:
-                if self._compiled is not None:
-                    self._compiled.leave()
-                if struggles(history):
-                    return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
+            if struggles is not None and alpha <= LONG and struggles(history):
+                return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
         self._keep()
         return End(Ending.ITERATIONS, limit_reached(limit, history[-1].expected if history else None))
 

@@ -65,33 +65,34 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     """
     iterate, begun = descent.iterate, len(descent.history)
     dynamics = iterate.problem.dynamics
-    free, bends, small = is_underactuated(dynamics), dynamics.closing().address != 0, is_small(iterate.problem)
     descent.asks = True
 
     def struggles(history: list[Record]) -> bool:
-        short = history[-1].step <= SHORT
-        if bends and iterate.gap > 0.0:
+        short, free = history[-1].step <= SHORT, is_underactuated(dynamics)
+        if iterate.gap > 0.0 and dynamics.closing().address != 0:  # it bends linear steps
             return iterate.limited and short
         if iterate.limited:
-            return short and _goes_further(iterate)
-        if small:
+            return short and _goes_further(descent)
+        if is_small(iterate.problem):
             return free and descent.has_left(PATIENCE_WITHIN)
         if not (free and descent.asks and short and begun + 2 <= len(history) and history[-2].step <= SHORT):
             return False
         if not descent.has_left(PATIENCE_WITHIN):
             return False
-        descent.asks = _goes_further(iterate)
+        descent.asks = _goes_further(descent)
         return descent.asks
 
     return struggles
 
 
-def _goes_further(iterate: Iterate) -> bool:
+def _goes_further(descent: Descent) -> bool:
     """Whether a filter accepts twice `SHORT` of the first full-space step: with no multipliers yet, Gauss-Newton's.
 
     Within limits of controls, a full rollout has to go `ASTRAY`, too, or the sweep to fail. Rollouts that go on find
     the derivatives known. A trial in full costs as much as some iterations of theirs.
     """
+    descent.leave()
+    iterate = descent.iterate
     sweep, d, alpha = iterate.sweep(0.0, 0.0), iterate.problem.dynamics, 2.0 * SHORT
     if sweep.failed >= 0:
         return iterate.limited

@@ -69,9 +69,9 @@ def test_full_space_steps_that_would_be_as_short_are_not_tried(name):
 def test_linear_steps_are_not_asked_for_while_gaps_bend_them(monkeypatch):
     asked, further = list[float](), handover._goes_further
 
-    def told(iterate):
-        asked.append(iterate.gap)
-        return further(iterate)
+    def told(descent):
+        asked.append(descent.iterate.gap)
+        return further(descent)
 
     monkeypatch.setattr(handover, "_goes_further", told)
     solution = ddp.solve(quadruped.reorientation(angle=np.pi / 3.0))
