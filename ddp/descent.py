@@ -150,7 +150,9 @@ class Descent:
                 )
             )  # fmt: skip
             before = now
-            if cost > iterate.bound and (iterate.gap == 0.0 or not iterate.given) and iterate.recall():
+            if cost > iterate.bound and (iterate.gap == 0.0 or not iterate.given):
+                self.leave()
+                iterate.recall()
                 self.went_back()
                 self.forget()
                 continue

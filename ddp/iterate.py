@@ -101,8 +101,7 @@ class Iterate:
 
     def evaluate(self, notes: Array = NO_NOTES) -> None:
         """Judge the trajectory anew: its cost, with its rollout's notes if known, and derivatives when asked for."""
-        self.cost, self.obstacle = np.inf, None
-        self.known = 0
+        self.cost, self.obstacle, self.known = np.inf, None, 0
         if self._backward is not None:
             self._backward.moved()
         if not np.isfinite(self.X).all():
@@ -135,7 +134,8 @@ class Iterate:
         self.work.make(self.X, self.U, made)
         return float(sum_of(self.work.derivatives.l))
 
-    def _place(self, X: Array, U: Array, gaps: Array) -> None:
+    def place(self, X: Array, U: Array, gaps: Array) -> None:
+        """Be at another trajectory, with its gaps; what is known of the last one is still there."""
         self.X, self.U = X, U
         if gaps is not self.gaps:
             self.gaps, self.gap = gaps, float(np.abs(gaps).max())
@@ -189,7 +189,7 @@ class Iterate:
 
     def arrive(self, X: Array, U: Array, gaps: Array) -> None:
         """Move to another trajectory, with its gaps."""
-        self._place(X, U, gaps)
+        self.place(X, U, gaps)
         if self._backward is not None:
             self._backward.led_away()
         if self.problem.limited and touches(U, self.problem.lower, self.problem.upper):
@@ -280,7 +280,7 @@ class Iterate:
         """Move to where a line search arrived."""
         if step.alpha > 0.0:
             if self.gap or self.limited:
-                self._place(step.X, step.U, (1.0 - step.alpha) * self.gaps if self.gap else self.gaps)
+                self.place(step.X, step.U, (1.0 - step.alpha) * self.gaps if self.gap else self.gaps)
             else:
                 self.X, self.U = step.X, step.U
             self.cost = step.cost

@@ -20,7 +20,7 @@ from ddp.iterate import Iterate
 from ddp.machine.carved import carved
 from ddp.machine.number import WIDTH
 from ddp.machine.trajectories import Lengths, Trajectory
-from ddp.machine.written import address, assign, filled, point_to, read_all, read_like, write_like
+from ddp.machine.written import address, assign, filled, point_to, read_all, read_like, read_one, write_like
 from ddp.models.attempt import NAMES, HessianModel, Limits
 from ddp.models.built_in import Mixed, Model
 from ddp.models.globalisation import Globalisation
@@ -74,10 +74,9 @@ class Chosen:
     """Choice between iterations in Python and compiled ones, for one solve; after these, `leave` brings all up to date.
 
     Compiled ones pay from the second solve of a problem on, or of another in its memory, after `SOON` iterations of a
-    first one, and where the last solve of the kind took `WORTH` of them; they begin once gaps are closed. The first
-    solve of each kind in a process begins with them where the process compiles kernels, so that later ones compile
-    nothing. Where all came from the cache it takes Python's alone: to load the others costs half as much as all else in
-    such a solve, .04 s.
+    first one, and where the last solve of the kind took `WORTH` of them. The first solve of each kind in a process
+    begins with them where the process compiles kernels, so that later ones compile nothing. Where all came from the
+    cache it takes Python's alone: to load the others costs half as much as all else in such a solve, .04 s.
     """
 
     def __init__(self, iterate: Iterate, solver: DDP) -> None:
@@ -123,11 +122,9 @@ class Chosen:
         if self._serves and self._limited != self._iterate.limited:
             self._choose()
         self._count += 1
-        if self._loop is None and (self._due or (self._possible and self._count > SOON)) and self._iterate.gap == 0.0:
+        if self._loop is None and (self._due or (self._possible and self._count > SOON)):
             self._begin()
-        if self._loop is None:
-            return False
-        return self._loop.at is not None or (self._iterate.gap == 0.0 and type(model) in (Model, Mixed))
+        return self._loop is not None and (self._loop.at is not None or type(model) in (Model, Mixed))
 
     def improve(self, model: HessianModel, tolerance: float) -> Improved | None:
         """Make an iteration; None, after `leave`, if no sweep succeeds."""
@@ -148,7 +145,7 @@ class Chosen:
 class CompiledIterations:
     """One problem in the compiled loop: the only lane of a worker.
 
-    It takes the place of an `Iterate` without open gaps.   at: that and its model, None of none.
+    It takes the place of an `Iterate`.   at: that and its model, None of none.   torn: whether it had open gaps.
     """
 
     def __init__(self, iterate: Iterate, solver: DDP, routines: Routines) -> None:
@@ -164,9 +161,11 @@ class CompiledIterations:
         self._noted = noted = _noted(problem)
         own, at = carved(_shapes(N, nx, n, nu, problem.lanes, noted))
         self._own, self.X, self.U, self._numbers = own, own["X"], own["U"], own["numbers"]
+        self.gaps, self.torn = own["gaps"], False
         self._second, self._failures = _contracting(backward)
-        self._whole, self._blocks = backward.horizons(ctypes.c_void_p.from_buffer(self._second).value or 0)
-        T = self._whole.T if self._blocks is None else self._blocks.T
+        self._horizons = backward.horizons(ctypes.c_void_p.from_buffer(self._second).value or 0, at["gaps"])
+        kinds = len(self._horizons) // 2  # of second orders
+        self._whole, T = self._horizons[0], self._horizons[kinds - 1].T
         policy = {"k": address(self._whole.k), "K": address(self._whole.K)}
         sizes = {"N": N, "nx": nx, "n": n, "nu": nu}
         now = {name: at[name] for name in ("X", "U")}
@@ -200,10 +199,12 @@ class CompiledIterations:
             contract=routines.address("contract") if second else 0,
             within=within_function(n, nu).address if iterate.limited else 0,
         )  # fmt: skip
-        whole, blocks = self._whole.address, 0 if self._blocks is None else self._blocks.address
+        horizons = np.zeros((2, 2, 2), dtype=np.int64)  # see `horizon_at`
+        for torn, some in enumerate((self._horizons[:kinds], self._horizons[kinds:])):
+            horizons[torn, :, :kinds] = [horizon.address for horizon in some]
         self._lane = lane_of(
             worker=self._worker.address, table=address(self._table), derived=self._derived, decisions=self._decisions,
-            horizons=np.array(4 * [whole, blocks]), trajectory=self._trajectory.address,
+            horizons=horizons.reshape(-1), trajectory=self._trajectory.address,
             boxed_trajectory=self._in_limits.address, **limits,
             **now, **policy, **{name: at[name] for name in TRIED}, gaps=at["gaps"],
         )  # fmt: skip
@@ -240,7 +241,7 @@ class CompiledIterations:
             hands_over=int(solver.hands_over(problem)),
         )  # fmt: skip
         point_to(self._single, track=routines.address("track"))
-        backward.lend(ctypes.c_void_p.from_buffer(self._second).value or 0, self._whole, self._blocks)
+        backward.lend(ctypes.c_void_p.from_buffer(self._second).value or 0, self._horizons)
         return True
 
     def _turn_to(self, problem: Problem) -> None:
@@ -266,21 +267,24 @@ class CompiledIterations:
             self.leave()
             return None
         iterate.cost = cost
+        if iterate.gap > 0.0:
+            iterate.gap = read_one(self._lane, "gap")
         if touches:
             self.leave()
             iterate.limit()
-        named = NAMES[int(m)], blend, 0.0, CONTRACTIONS[int(by)]
+        named = NAMES[int(m)], blend, iterate.gap, CONTRACTIONS[int(by)]
         return Improved(int(verdict), cost, gradient, expected, alpha, mu, *named)
 
     def enter(self, iterate: Iterate, model: Model, tolerance: float) -> None:
         """Go on where an iterate and a model are."""
-        self.at = iterate, model
+        self.at, self.torn = (iterate, model), iterate.gap > 0.0
         lane, numbers = self._lane, model.numbers
-        self.X[:], self.U[:] = iterate.X, iterate.U
+        self.X[:], self.U[:], self.gaps[:] = iterate.X, iterate.U, iterate.gaps
         iterate.X, iterate.U = self.X, self.U
         age, followed = iterate.backward.state
         found = {name: getattr(iterate, name) for name in COPIED}
         found |= {"limited": int(iterate.limited), "scaled": iterate.known != 0, "age": age, "followed": followed}
+        found |= {"gap": iterate.gap, "torn": int(self.torn)}
         assign(lane, found)
         assign(self._derived, {"owner": 0, "known": iterate.known})
         assign(self._single, {"lost": 0, "diverged": 0})
@@ -293,7 +297,7 @@ class CompiledIterations:
         if self.at is None:
             return
         (iterate, model), self.at, lane = self.at, None, self._lane
-        iterate.X, iterate.U = self.X.copy(), self.U.copy()
+        iterate.place(self.X.copy(), self.U.copy(), self.gaps.copy() if self.torn else iterate.gaps)
         for name, value in zip(COPIED, read_all(lane, COPIED), strict=True):
             setattr(iterate, name, value)
         owner, known = read_all(self._derived, ("owner", "known"))

@@ -35,7 +35,7 @@ from ddp.derivatives import Derivatives, contract_with
 from ddp.machine.aligned import aligned_zeros
 from ddp.machine.written import assign, copied, point_to, read_all
 from ddp.protocols import Array
-from ddp.sweeps.horizon import Horizon, horizon_of
+from ddp.sweeps.horizon import SLOPED, Horizon, horizon_of
 from ddp.sweeps.limits import Scratch, scratch_of
 from ddp.sweeps.outcome import BY_NUMBER, COSTATE, KEPT, NONE, POLICY, VALUE, Sweep, multiplier_of
 from ddp.sweeps.room import RoomOwner
@@ -191,26 +191,32 @@ class Backward:
         point_to(horizon, contraction=0, context=0, closing=closing.address, closing_context=closing.context)
         return True
 
-    def horizons(self, contraction: int) -> tuple[Horizon, Horizon | None]:
-        """All that sweeps read and write, with second orders as Hessians, and as blocks where dynamics know them.
+    def horizons(self, contraction: int, gaps: int) -> list[Horizon]:
+        """All that sweeps read and write: without open gaps, then with those at an address.
 
+        Of both with second orders as Hessians, and then, where dynamics know them, as blocks.
         contraction: address of a C function for sweeps to call until `contraction` is known.
         """
-        whole, blocks = copied(self._horizon), None
+        whole = copied(self._horizon)
         whole.T, whole.in_blocks = self._second, 0
+        closed = [whole]
         if self._blockwise:
             blocks = copied(whole)
             blocks.T, blocks.in_blocks = self._in_blocks, self._blockwise
-        self.lend(contraction, whole, blocks)
-        return whole, blocks
+            closed.append(blocks)
+        found = [copied(horizon) for _ in range(2) for horizon in closed]
+        for i, horizon in enumerate(found):
+            point_to(horizon, torn=SLOPED if i >= len(closed) else 0, gaps=gaps)
+        self.lend(contraction, found)
+        return found
 
-    def lend(self, contraction: int, whole: Horizon, blocks: Horizon | None) -> None:
+    def lend(self, contraction: int, horizons: list[Horizon]) -> None:
         """Give `horizons` the C functions of the system, which they have until `turned` tells of another."""
         closing, (function, context) = self._recursion.closing, (self._contraction or (contraction, 0))[:2]
         functions = {"contraction": function, "closing": closing.address}
-        for horizon in (whole,) if blocks is None else (whole, blocks):
+        for horizon in horizons:
             point_to(horizon, **functions, context=context, closing_context=closing.context)
-        self._others = [whole]
+        self._others = horizons
 
     @property
     def state(self) -> tuple[int, int]:
