@@ -123,6 +123,8 @@ class Barrier:
 
     def inside(self, c: Array, share: float | Array) -> Array:
         """c (M,), moved off bounds by a share of max(1, |bound|) or of the range, what is less."""
+        if c.size == 0:
+            return c
         if isinstance(share, np.ndarray):
             return np.clip(c, *self._off(share))
         if self._last is None or self._last[0] != share:

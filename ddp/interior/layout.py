@@ -66,6 +66,8 @@ class Workplace:
             self.swept, problem.dynamics, work.contract, problem.structure, self.own["gaps"], separable, boxed
         )
         self.alphas = np.zeros(LANES)
+        counts = problem.multiplier_count, len(self.own["units"])
+        self._scaled_by = tuple(np.ones(count).tobytes() for count in counts)
         self.in_python = PartsInPython(work, self) if self._routines is None else None
         self._table, self._terms = rows.table.copy(), (NO_TERMS if terms is None else terms).copy()
         self.memory = self._memory(d, places, separable)
@@ -129,11 +131,13 @@ class Workplace:
 
     def scale(self, factors: Array, units: Array) -> None:
         """Multiply rows by factors (m,) of constraints, those of limits by units (nz,) of controls, see `Point`."""
-        own, before = self.own["factors"], self.own["factors"].copy()
+        own, numbers = self.own["factors"], (factors.tobytes(), units.tobytes())
         own[: len(factors)], self.own["units"][:] = factors, units
-        own[len(factors) :].reshape(-1, self.problem.dynamics.nu)[:] = 1.0 / units[self.problem.dynamics.n :]
-        if not (own == before).all():
-            self.bounds = barrier_of(self.rows, own)
+        if len(own) > len(factors):
+            own[len(factors) :].reshape(-1, self.problem.dynamics.nu)[:] = 1.0 / units[self.problem.dynamics.n :]
+        if numbers == self._scaled_by:
+            return
+        self._scaled_by, self.bounds = numbers, barrier_of(self.rows, own)
         assign(self.memory, {"scaled": int((own != 1.0).any()), "foreign": int((units != 1.0).any())})
 
     def serves(self, problem: Problem, rows: Rows) -> bool:
@@ -147,11 +151,12 @@ class Workplace:
 
     def turn_to(self, problem: Problem, rows: Rows) -> None:
         """Work on another problem, that it `serves`."""
-        self.problem, self.rows, self.objective = problem, rows, problem.objective
+        before, self.problem, self.rows, self.objective = self.problem, problem, rows, problem.objective
         self._table[:] = rows.table
         if self.in_python is None:
             self._terms[:] = self.objective.table
-        assign(self.memory, {"lower": address(problem.lower), "upper": address(problem.upper)})
+        if not (problem.lower is before.lower and problem.upper is before.upper):
+            assign(self.memory, {"lower": address(problem.lower), "upper": address(problem.upper)})
 
     def serve(self, bounds: Barrier) -> None:
         """Let kernels work with the rows of some bounds."""

@@ -349,12 +349,15 @@ def units_at(iterate: Iterate) -> Array:
 
 def _followed(iterate: Iterate, point: Point, sweep: Sweep | None) -> tuple[Array, Array, Array]:
     """The trajectory, its controls within limits; where gaps are all but closed, the one that follows from controls."""
-    problem, U = iterate.problem, np.clip(point.U, iterate.problem.lower, iterate.problem.upper)
+    problem = iterate.problem
+    lower, upper = problem.lower, problem.upper
+    U = np.clip(point.U, lower, upper) if problem.limited else point.U.copy()
     if sweep is None or point.gap > NEARLY:
         return point.X.copy(), U, point.gaps.copy()
-    units = np.minimum(point.units[problem.dynamics.n :], problem.upper - problem.lower)
-    for limit in (problem.lower, problem.upper) if problem.limited else ():
-        U = np.where((np.abs(U - limit) <= AT_LIMIT * (units + np.abs(U))) & ~sweep.K.any(axis=2), limit, U)
+    if problem.limited:
+        units, open_loop = np.minimum(point.units[problem.dynamics.n :], upper - lower), ~sweep.K.any(axis=2)
+        for limit in (lower, upper):
+            U = np.where((np.abs(U - limit) <= AT_LIMIT * (units + np.abs(U))) & open_loop, limit, U)
     closed = np.zeros_like(point.gaps) if iterate.gap > 0.0 else iterate.gaps
     X, rolled, _ = problem.track(point.X, U, np.zeros_like(U), sweep.K, FULL, closed)
     rows, factors = problem.rows, np.maximum(point.factors, 1.0)  # the tolerance is large in tiny units

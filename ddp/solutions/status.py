@@ -74,8 +74,10 @@ def converged(iterations: int, tolerance: float | None = None) -> str:
 
 def unstable(gradient: float, U: Array, cost: float) -> str:
     """Words where rounding of controls U changes a cost, to first order; empty where it does not."""
+    if not gradient > STEEP:
+        return ""
     rounding = float(np.finfo(float).eps) * float(np.abs(U).max(initial=0.0)) * gradient
-    return f" ({UNSTABLE})" if gradient > STEEP and rounding > MAGNIFIED * abs(cost) else ""
+    return f" ({UNSTABLE})" if rounding > MAGNIFIED * abs(cost) else ""
 
 
 def limit_reached(limit: int, expected: float | None) -> str:
