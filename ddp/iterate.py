@@ -39,7 +39,7 @@ class Iterate:
 
     known: which of them have been computed, see `derivatives.FIRST`.
     limited: whether sweeps know of the limits of controls, see `limit`.
-    separable (N+1,): where Hessians of costs are diagonals.   curved: whether Gauss-Newton leaves anything out of them.
+    separable, coupled (N+1,): see `Objective`.   curved: whether Gauss-Newton leaves anything out of costs' Hessians.
     gaps (N, n): f(X_k, U_k) ⊖ X_{k+1}, zeros once they are closed.   gap: the largest component of any.
     resolution: the spacing of floating-point numbers at the total cost, once it is differentiated: no smaller decrease
         can be represented.
@@ -74,7 +74,7 @@ class Iterate:
         self.given = guess.imposed
         self._search = Backtracking() if search is None else search
         self.swept: Sweep | None = None
-        self.separable, self.limited = problem.separable, False
+        self.separable, self.coupled, self.limited = problem.separable, problem.objective.coupled, False
         units = None if problem.objective.lagrangian is None else problem.objective.lagrangian.units
         self.units = np.ones(problem.dynamics.n + problem.dynamics.nu) if units is None else units
         self.foreign = units is not None
@@ -171,7 +171,7 @@ class Iterate:
         if self._backward is backward:
             return
         self._backward = backward
-        backward.separable = self.separable
+        backward.coupled = self.coupled
         backward.begin()
         self._show(backward)
 

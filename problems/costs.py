@@ -39,7 +39,7 @@ from problems.kernels.quantities import squared
 from problems.layout import Layout, from_the_end, scalar_joints, state_layout
 from problems.quadratic_costs import GravityTorqueCost as GravityTorqueCost
 from problems.quadratic_costs import Quadratic as Quadratic
-from problems.terms import AtPose, ControlTerm, LimitTerm, MovingTerm, OfSystem, RobotTerm, StateTerm
+from problems.terms import AtPose, ControlTerm, LimitTerm, MovingTerm, OfSystem, PlaceTerm, RobotTerm, StateTerm
 
 SPATIAL = "three linear and three angular ones"
 """Numbers that poses and twists have, for errors."""
@@ -75,6 +75,11 @@ class StateCost(OfSystem, MovingTerm, StateTerm):
     def separable(self) -> bool:
         """Whether weights are no matrix, and no joint with motions that do not commute has one."""
         return self.weights.ndim == 1 and len(self._layout.group) == 0
+
+    @property
+    def coupled(self) -> int | None:
+        """How many numbers joints with motions that do not commute end within: a free-flyer's are the first six."""
+        return int(self._layout.group[:, [1, 3]].sum(axis=1).max(initial=0)) if self.weights.ndim == 1 else None
 
     def _bound(self) -> CompiledCost:
         if self.weights.ndim == 2:
@@ -175,7 +180,7 @@ class JointLimits(LimitTerm):
         return zip(self._layout.flat[:, 0].tolist(), lower.tolist(), upper.tolist(), strict=True)
 
 
-class _OfPoint(MovingTerm, RobotTerm):
+class _OfPoint(MovingTerm, PlaceTerm):
     """``½ w |p(q) - target|²`` of a point p of a robot."""
 
     target_xyz: Array
@@ -218,7 +223,7 @@ class CenterOfMass(_OfPoint):
 
 @suggesting
 @dataclass(frozen=True, eq=False)
-class FramePose(AtPose, RobotTerm):
+class FramePose(AtPose, PlaceTerm):
     """``½ Σ_i w_i log6(target⁻¹ oMf)_i²`` of a frame's pose in the world.
 
     target: a pin.SE3 or a homogeneous (4, 4) matrix, of which a copy is kept, which cannot be written to:

@@ -248,6 +248,19 @@ class OfTorques(OfSystem, Protocol):
 class RobotTerm(OfRobot, StateTerm):
     """A cost term of a robot's state."""
 
+    @property
+    def coupled(self) -> int:
+        """Numbers of a tangent vector that its Hessian couples, the first ones: all."""
+        return self.n
+
+
+class PlaceTerm(RobotTerm):
+    """A cost term of a robot's configuration alone."""
+
+    @property
+    def coupled(self) -> int:
+        return self.robot.nv
+
 
 class LimitTerm(RobotTerm):
     """``½ w`` times the squares of how far some numbers of the state are beyond their limits.

@@ -182,8 +182,9 @@ class _Memory:
             self._of_lane(index), second, structure.halves, d.closing(), np.zeros((1, 2, n, n)), structure.blocks, False
         )
         return horizon.replace(
-            separable=self.separable, in_blocks=structure.blockwise if in_blocks else 0, weights=self.weights,
-            contraction=self.contraction.address, context=self.contraction.context, torn=int(torn),
+            coupled=self.problem.objective.coupled, in_blocks=structure.blockwise if in_blocks else 0,
+            weights=self.weights, contraction=self.contraction.address, context=self.contraction.context,
+            torn=int(torn),
             gaps=rows[10][index].reshape(N, n), k=rows[8][index].reshape(N, nu), K=rows[9][index].reshape(N, nu, n),
             limited=int(bool(box)), **box,
         )  # fmt: skip

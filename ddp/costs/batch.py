@@ -41,6 +41,8 @@ class TermAbilities(Protocol):
         ``add_pulled`` derivatives, the cost of x and u, and whether it is compiled for good; all of one composition are
         evaluated together.
     separable: of a compiled one, whether its Hessian is diagonal everywhere, and Gauss-Newton's the exact one.
+    coupled: of a compiled one, how many of the first numbers of a state's tangent vector its Hessian couples: beyond
+        their rows and columns it is diagonal. None: it may couple all numbers.
     n: of a compiled one, how many numbers a tangent vector of its states has; 0 where it knows no states.
     knots: for how many knots it is made, if it differs from one to the next, as by a reference that moves.
     at_end: of a constraint, whether it holds at the end of the horizon as well, where no control enters it.
@@ -55,6 +57,7 @@ class TermAbilities(Protocol):
     compiled: CompiledCost | None = None
     composed_of: tuple[Any, BatchTerm, bool] | None = None
     separable: bool = False
+    coupled: int | None = None
     n: int = 0
     knots: int | None = None
     at_end: bool = True

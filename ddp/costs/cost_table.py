@@ -107,20 +107,36 @@ def expand_matrices(table, order, X, U, l, lz, lzz):
 def expand(table, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal, again):
     """Costs, gradients and Hessians, of Gauss-Newton or exact by ``order``, of the knots start .. stop-1.
 
-    runs (., 3): of knots begin .. end-1, and whether their Hessians go into ``diagonal`` (N+1, nz), and not into lzz.
+    runs (., 3): of knots begin .. end-1, and how many of the first numbers of z their Hessians couple, as in
+    `Objective.coupled`; 0: they go into ``diagonal`` (N+1, nz), and not into lzz. What is not coupled stays as it is.
     again: whether those of the other order are known, and so all of separable knots.
     """
     nz = lz.shape[1]
     for r in range(runs.shape[0]):
         begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
-        if begin < end and not (again and runs[r, 2] != 0):
+        if begin < end and not (again and runs[r, 2] == 0):
             l[begin:end] = 0.0
             lz[begin:end] = 0.0
-            if runs[r, 2] != 0:
+            if runs[r, 2] == 0:
                 diagonal[begin:end] = 0.0
                 hessians, steps = place(diagonal), (8 * nz, 8, 0)
             else:
-                lzz[begin:end] = 0.0
+                clear_coupled(runs[r, 2], lzz[begin:end])
                 hessians, steps = place(lzz), (8 * nz * nz, 8 * nz, 8)
             places = place(l) + 8 * begin, place(lz) + 8 * nz * begin, hessians + steps[0] * begin
             add_terms(table, order, begin, end, X, U, record, places, nz, steps)
+
+
+@kernel
+def clear_coupled(coupled, H):
+    """H (M, nz, nz) := 0 in so many of the first rows and columns, and on the diagonal: writing all takes longer."""
+    M, nz = H.shape[:2]
+    if coupled == nz:
+        H[:] = 0.0
+        return
+    for k in range(M):
+        for i in range(coupled):
+            for j in range(coupled):
+                H[k, i, j] = 0.0
+        for i in range(coupled, nz):
+            H[k, i, i] = 0.0

@@ -59,6 +59,11 @@ class Entry(NamedTuple):
         """Whether its Hessian is known to be diagonal: kernels keep no more of it."""
         return self.compiled and bool(ability(self.term, "separable"))
 
+    @property
+    def coupled(self) -> int | None:
+        """How many of the first numbers of a tangent vector its Hessian is known to couple, 0 of a separable one."""
+        return 0 if self.separable else ability(self.term, "coupled") if self.compiled else None
+
 
 def entries_of(name: str, terms: Any, knots: range, density: bool, dynamics: System, x0: Array) -> Iterator[Entry]:
     """The user's list of terms of some knots, checked, named and wrapped."""

@@ -22,7 +22,9 @@ from ddp.protocols import Array, copied
 from ddp.systems.system import System
 from ddp.tracing.function import TracedFunction
 
-OF_TERMS = "separable", "runs", "interpreted", "table", "table_with_notes", "_alive", "_of_constraints", "_lifted"
+OF_TERMS = (
+    "coupled", "separable", "runs", "interpreted", "table", "table_with_notes", "_alive", "_of_constraints", "_lifted",
+)  # fmt: skip
 """Cached properties that depend on which terms there are."""
 
 OF_THIS_PROCESS = "table", "table_with_notes", "_alive", "_of_constraints", "_traces", "_lifted", "_places"
@@ -112,17 +114,17 @@ class Objective:
                 if (before := entries[i]).given is not old:
                     return None
                 entries[i] = own = before.with_given(term)
-                alike = alike and ability(own.term, "separable") == ability(before.term, "separable")
+                alike = alike and own.coupled == before.coupled
         return self.with_entries(entries, alike)
 
     def with_entries(self, entries: Sequence[Entry], alike: bool) -> Objective:
-        """Copy with other entries at the same knots; ``alike``: each is separable where the one before was."""
+        """Copy with other entries at the same knots; ``alike``: each couples what the one before did."""
         twin = object.__new__(Objective)
         vars(twin).update(
             dynamics=self.dynamics, horizon=self.horizon, entries=tuple(entries), lagrangian=self.lagrangian
         )  # fmt: skip
         if alike:
-            vars(twin).update(separable=self.separable, runs=self.runs)
+            vars(twin).update(coupled=self.coupled, separable=self.separable, runs=self.runs)
         return twin
 
     @cached_property
@@ -205,20 +207,30 @@ class Objective:
                 entry.term.expand(*given, entry.weight, exact, l[at], lz[at], lzz[at])
 
     @cached_property
+    def coupled(self) -> NDArray[np.int64]:
+        """How many of the first numbers of z the Hessians of knots (N+1,) couple; 0: these are `Derivatives.diagonal`.
+
+        Beyond those rows and columns Hessians are diagonal; nz where nothing is known of a term, or controls are among
+        them.
+        """
+        n, nz = self.dynamics.n, self.dynamics.n + self.dynamics.nu
+        count = np.zeros(self.horizon + 1, dtype=np.int64) if self.plain is self else self.plain.coupled.copy()
+        for entry in (*(self.entries if self.plain is self else ()), *self._of_constraints):
+            own = entry.coupled
+            count[entry.knots] = np.maximum(count[entry.knots], nz if own is None or own > n else own)
+        return count
+
+    @cached_property
     def separable(self) -> NDArray[np.bool_]:
         """Flags (N+1,) of knots at which every term is separable: its Hessian is diagonal, and Gauss-Newton's."""
-        mask = np.ones(self.horizon + 1, dtype=bool) if self.plain is self else self.plain.separable.copy()
-        for entry in (*(self.entries if self.plain is self else ()), *self._of_constraints):
-            if not entry.separable:
-                mask[entry.knots] = False
-        return mask
+        return self.coupled == 0
 
     @cached_property
     def runs(self) -> NDArray[np.int64]:
-        """Runs [begin, end) of knots that are all separable, or all not, and which it is (., 3)."""
-        edges = np.flatnonzero(np.diff(self.separable)) + 1
+        """Runs [begin, end) of knots that are `coupled` alike, and how (., 3)."""
+        edges = np.flatnonzero(np.diff(self.coupled)) + 1
         bounds = np.concatenate([[0], edges, [self.horizon + 1]])
-        return np.stack([bounds[:-1], bounds[1:], self.separable[bounds[:-1]]], axis=1).astype(np.int64)
+        return np.stack([bounds[:-1], bounds[1:], self.coupled[bounds[:-1]]], axis=1).astype(np.int64)
 
     @cached_property
     def table(self) -> cost_table.Table:

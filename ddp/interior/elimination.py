@@ -135,10 +135,10 @@ def pull_back(W, first, rows, A, B, units, size, L):
 
 
 @kernel
-def turn(knots, H, separable, diagonal, S, M):
-    """Hessians H (., nz, nz) at some knots := those by x and v, where u = S (x, v); of ``separable`` ones ``diagonal``.
+def turn(knots, H, coupled, diagonal, S, M):
+    """Hessians H (., nz, nz) at some knots := those by x and v, where u = S (x, v).
 
-    M (nz, nz): working memory.
+    coupled, diagonal: of H, see `Horizon`.   M (nz, nz): working memory.
     """
     nu, nz = S.shape[1:]
     n = nz - nu
@@ -146,8 +146,10 @@ def turn(knots, H, separable, diagonal, S, M):
         own, by = H[t], S[t]
         for i in range(nz):
             for j in range(i, nz):
-                if separable[t]:
-                    own[i, j] = diagonal[t, i] if i == j else 0.0
+                if j >= coupled[t] and i < j:
+                    own[i, j] = 0.0
+                elif coupled[t] == 0:
+                    own[i, j] = diagonal[t, i]
                 own[j, i] = own[i, j]  # the upper triangle is known
         for i in range(nz):
             for j in range(nz):
@@ -282,16 +284,16 @@ def exact_gains(point: "Point", blend: float, known: bool) -> tuple[Array, Array
         point.do(sweep, blend, 0.0, False)  # writes Gauss-Newton's Hessians, too
     h, (N, n, nu) = sweeps.apart, d.B.shape
     h.held[:] = sweeps.held if point.boxed else np.sign(y[first:]).reshape(N, nu) if point.limited else 0.0
-    h.A[:], h.B[:], h.separable[:] = d.A, d.B, sweeps.separable
+    h.A[:], h.B[:], h.coupled[:] = d.A, d.B, sweeps.coupled
     S, M, W = np.zeros((N, nu, n + nu)), np.empty((n + nu, n + nu)), np.empty((n + int(table[:, SIZE].sum()), n + nu))
     knots = eliminate(table, place.own["J"], binds, h.A, h.B, d.lz, units, h.held, S, W, M)
     for H in [d.exact] * (blend > 0.0) + [d.lzz] * (blend < 1.0):
-        turn(knots, H, h.separable, d.diagonal, S, M)
-    h.separable[knots] = 0
+        turn(knots, H, h.coupled, d.diagonal, S, M)
+    h.coupled[knots] = n + nu
     if blend > 0.0 and sweeps.blockwise >= COUPLED:
         turn_coupling(knots, sweeps.second, h.bent, S, d.exact)
     elif blend > 0.0 and not sweeps.blockwise:
-        turn(knots, sweeps.second, h.separable, d.diagonal, S, M)
+        turn(knots, sweeps.second, h.coupled, d.diagonal, S, M)
     if blend > 0.0 and sweeps.blockwise != MOTIONS:
         point.contracted = 0
     if not sweeps.sweep_apart(blend):

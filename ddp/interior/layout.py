@@ -61,9 +61,11 @@ class Workplace:
         self._kept = np.zeros((SLOTS, block + 4 * rows.size + 5))
         d = work.derivatives
         self.swept = d._replace(**{name: self.own[f"to_{name}"] for name in SWEPT}) if rows.size else d
-        separable = problem.separable & rows.separable
+        n, nz = problem.dynamics.n, problem.dynamics.n + problem.dynamics.nu
+        separable, both = problem.separable & rows.separable, np.maximum(problem.objective.coupled, rows.touched)
+        coupled = np.where(separable, 0, np.where(both > n, nz, np.maximum(both, 1)))
         self.backward = WeightedSweeps(
-            self.swept, problem.dynamics, work.contract, problem.structure, self.own["gaps"], separable, boxed
+            self.swept, problem.dynamics, work.contract, problem.structure, self.own["gaps"], coupled, boxed
         )
         self.alphas = np.zeros(LANES)
         counts = problem.multiplier_count, len(self.own["units"])
@@ -92,14 +94,13 @@ class Workplace:
         )  # fmt: skip
         straying = np.array([*sizes.values(), *(places[name] for name in STRAYING)], dtype=np.int64)
         within, scratch = backward.within() if self.boxed else (0, None)
-        touched = np.where(problem.separable, rows.touched, s.n + s.nu)
-        knots = tuple(part.astype(np.int64) for part in (~separable, separable, problem.separable, touched))
+        knots = tuple(part.astype(np.int64) for part in (~separable, separable, problem.separable, backward.coupled))
         names = ("expand", "contract", "stray") + (("track",) if problem.multiplier_count or self.boxed else ())
         compiled = {} if r is None else {name: r.address(name) for name in names} | {"context": r.context}
         self._alive = trajectory, lengths, straying, horizons, scratch, knots, objective.runs
         return filled(
             Memory, **sizes, **derivatives | {name: place for name, place in places.items() if name in Memory._fields},
-            **dict(zip(("dense", "separable", "costs_separable", "touched"), map(address, knots), strict=True)),
+            **dict(zip(("dense", "separable", "costs_separable", "coupled"), map(address, knots), strict=True)),
             **{name: horizon.address for name, horizon in horizons.items()}, **compiled,
             M=rows.size, entries=rows.entries, placed=len(self._table), records=s.record_size,
             completes=int(problem.structure.blockwise != MOTIONS), term_count=len(self._terms),

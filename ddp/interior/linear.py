@@ -17,7 +17,6 @@ import numpy as np
 
 from ddp.compiling.kernel import call_contraction, callback, kernel, specialised
 from ddp.interior.memory import Memory, arrays
-from ddp.machine.addresses import integers_at
 from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, as_matrix, floats_at, hold, rows_of
 from ddp.machine.number import QUAD, WIDTH
@@ -64,10 +63,10 @@ def multipliers(memory, follows, costate, weights):
     p, s, a = Horizon(m.horizon), Sweeping(m.sweeping), arrays(m)
     (n, nu), bent, blend, x, u, y = sizes(p), is_bent(p), s.blend, rows_of(a.x), rows_of(a.u), rows_of(a.y)
     costate, to = as_matrix(floats_at(costate), p.N + 1, n), as_matrix(floats_at(weights), p.N, n)
-    scratch, touched = np.zeros((4, n + nu)), integers_at(m.touched, (p.N + 1,))
+    scratch = np.zeros((4, n + nu))
     g, z, v, on = rows_of(scratch[0]), rows_of(scratch[1]), rows_of(scratch[2]), rows_of(scratch[3])
     for t in range(p.N, -1, -1):
-        gradient_at(p, n, nu, t, touched[t], blend, s.mu, u, x, z, g)
+        gradient_at(p, n, nu, t, blend, s.mu, u, x, z, g)
         if t < p.N:
             for i in range(n):
                 on[i] = to[t, i]
@@ -100,15 +99,13 @@ def multipliers(memory, follows, costate, weights):
 
 
 @kernel
-def gradient_at(p, n, nu, t, touched, blend, mu, U, X, z, g):
+def gradient_at(p, n, nu, t, blend, mu, U, X, z, g):
     """g (nz,) := l_z + H z of knot t, the last of which has no controls; z (nz,): scratch.
-
-    touched: of costs' H so many rows and columns, the first ones, may not be zeros off the diagonal.
 
     Where z is zero H need not be known: its memory may have what is no number.
     """
     nz = n + nu
-    size, still = nz if t < p.N else n, True
+    size, still, coupled = nz if t < p.N else n, True, p.coupled[t]
     for i in range(size):
         z[i] = X[t, i] if i < n else U[t, i - n]
         g[i] = p.lz[t, i]
@@ -117,27 +114,27 @@ def gradient_at(p, n, nu, t, touched, blend, mu, U, X, z, g):
         return
     for i in range(size):
         g[i] += mu * z[i]
-        if p.separable[t]:
+        if coupled == 0:
             g[i] += p.diagonal[t, i] * z[i]
-    if blend < 1.0 and not p.separable[t]:
+    if blend < 1.0 and coupled > 0:
         for i in range(size):
             z[i] *= 1.0 - blend
-        add_block(g, p.lzz[t], z, touched, size, nz)
+        add_block(g, p.lzz[t], z, coupled, size, nz)
         for i in range(size):
             z[i] = X[t, i] if i < n else U[t, i - n]
     if blend > 0.0:
         for i in range(size):
             z[i] *= blend
-        if not p.separable[t]:
-            add_block(g, p.exact[t], z, touched, size, nz)
+        if coupled > 0:
+            add_block(g, p.exact[t], z, coupled, size, nz)
         if t < p.N and p.in_blocks == 0:
             add_transposed(g, p.T[t], z, size, size, nz)
 
 
 @kernel
-def add_block(g, H, z, touched, size, apart):
-    """g (size,) += H z, H with its rows ``apart``; touched: see `gradient_at`."""
-    dense = min(max(touched, QUAD + 1), size)  # in registers, where there are more
+def add_block(g, H, z, coupled, size, apart):
+    """g (size,) += H z, H with its rows ``apart``; coupled: see `Horizon`."""
+    dense = min(max(coupled, QUAD + 1), size)  # in registers, where there are more
     add_transposed(g, H, z, dense, dense, apart)
     for i in range(dense, size):
         g[i] = multiply_add(H[(apart + 1) * i], z[i], g[i])

@@ -204,18 +204,23 @@ def approach(alpha, place, towards, count):
 
 
 @apart
-def spread(dense, separable, touched, diagonal, H, out):
+def spread(dense, separable, coupled, diagonal, H, out):
     """out (N+1, nz, nz) := H at knots that are dense, or its diagonal (N+1, nz) where it is known to be separable.
 
-    touched (N+1,): so many rows and columns of ``out``, the first ones, may not be zeros off the diagonal there.
+    coupled (N+1,): so many rows and columns of ``out``, the first ones, are written, and the diagonal.
     """
     nz, x, to = H.shape[1], rows_of(H), rows_of(out)
     for t in range(H.shape[0]):
         if dense[t] and separable[t]:
-            for i in range(touched[t]):
-                clear(to[t][nz * i :], touched[t])
+            for i in range(coupled[t]):
+                clear(to[t][nz * i :], coupled[t])
             for i in range(nz):
                 to[t, (nz + 1) * i] = diagonal[t, i]
+        elif dense[t] and coupled[t] < nz:
+            for i in range(coupled[t]):
+                move(to[t][nz * i :], x[t][nz * i :], coupled[t])
+            for i in range(coupled[t], nz):
+                to[t, (nz + 1) * i] = x[t, (nz + 1) * i]
         elif dense[t]:
             move(to[t], x[t], nz * nz)
 

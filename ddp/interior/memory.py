@@ -41,7 +41,7 @@ FIELDS: dict[Any, str] = {
     integer: """
     in_python X U opened residual tried_X tried_U tried_gaps tried_residual tried_primal errors whole_horizon
     torn_horizon whole_held torn_held sweeping within scratch linear_step multipliers stationarity dense separable
-    costs_separable touched any_dense numbers held pays forces target curving block kept kept_k kept_K first limited
+    costs_separable coupled any_dense numbers held pays forces target curving block kept kept_k kept_K first limited
     boxed holds N nx n nu M entries placed records completes term_count run_count expand contract stray track context
     trajectory straying lengths lanes_X lanes_U low high table terms runs A B record l lz lzz exact diagonal to_lz
     to_lzz to_exact to_diagonal J factors weighing x u y moved costate weights to_costate to_weights gaps error dX costs
@@ -73,7 +73,7 @@ within: C function of `sized_limits.within_function`, and its scratch, where swe
 lower, upper (N, nu).   linear_step: see `sized_limits.step_function`;
 multipliers, stationarity: C functions of linear.py.
 table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
-dense, separable, costs_separable, touched (N+1,): see `passes.fill`; any_dense: whether any is.
+dense, separable, costs_separable, coupled (N+1,): see `passes.fill`; any_dense: whether any is.
 factors (M,): see `Point`; scaled: whether any is not one.   weighing (M,): multipliers of rows as they are given.
 terms (term_count, 5), runs: see cost_table.py.
 x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.

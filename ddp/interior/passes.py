@@ -263,7 +263,7 @@ def fill(p, exact):
     """Swept Hessians := those of the costs, ``exact`` or not, + Jᵀ w J; or the diagonal of it.
 
     ``dense``, ``separable``, ``costs_separable`` knots: where Hessians are, and are not, and where those of costs are
-    diagonals. There rows add to the first columns alone, as many as they have ``touched``: others keep their zeros.
+    diagonals. Beyond so many of the first rows and columns as are ``coupled`` those that are swept are diagonal.
     """
     knots = (p.N + 1,)
     dense, separable = integers_at(p.dense, knots), integers_at(p.separable, knots)
@@ -272,7 +272,7 @@ def fill(p, exact):
     H, out = array_at(p.exact if exact else p.lzz, shape), array_at(p.to_exact if exact else p.to_lzz, shape)
     copy(p.to_diagonal, p.diagonal, (p.N + 1) * (p.n + p.nu))
     if p.any_dense != 0:
-        spread(dense, integers_at(p.costs_separable, knots), integers_at(p.touched, knots), own, H, out)
+        spread(dense, integers_at(p.costs_separable, knots), integers_at(p.coupled, knots), own, H, out)
     if p.M > 0:
         add_squares(a.table, a.J, rows_at(p.rows).w, separable, out, diagonal)
 

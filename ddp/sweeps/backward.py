@@ -93,7 +93,7 @@ class Backward:
     """The sweep over one set of derivatives, with its workspace.
 
     gaps (N, n): open gaps; the owner assigns them, and limits, whole, and calls `moved` when derivatives have changed.
-    separable (N+1,): where ``derivatives.diagonal`` stands for lzz and exact; the owner's, too.
+    coupled (N+1,): what Hessians of costs couple, see `Objective`; the owner's, too.
     multipliers: see `VALUE`.  reuse: for how many more iterates a contracted f_zz is used again.
     limited: whether any control has limits.
     contract: what contracts the records of all knots with weights (N, n) into (N, nz, nz), or into the blocks of
@@ -123,7 +123,7 @@ class Backward:
         self._second = aligned_zeros((N if everywhere else 1, n + nu, n + nu))
         self._followed = self._torn = False
         self.age: int | None = None
-        self._separable = np.zeros(N + 1, dtype=bool)
+        self._coupled = np.full(N + 1, n + nu)
         self._contraction: Contraction | None = None
         self._others: list[Horizon] = []
         self._recursion = Recursion(derivatives, dynamics, known, self._second, limited, limited)
@@ -138,14 +138,14 @@ class Backward:
         self._segments = Segments(cut(N, min(segments, N)), *self.sizes) if several else None
 
     @property
-    def separable(self) -> NDArray[np.bool_]:
-        """Knots whose Hessians of costs are diagonals, (N+1,)."""
-        return self._separable
+    def coupled(self) -> NDArray[np.int64]:
+        """How many of the first numbers of z Hessians of costs couple, (N+1,)."""
+        return self._coupled
 
-    @separable.setter
-    def separable(self, separable: NDArray[np.bool_]) -> None:
-        if separable is not self._separable:
-            self._separable, self._horizon.separable = separable, separable.astype(np.int64)
+    @coupled.setter
+    def coupled(self, coupled: NDArray[np.int64]) -> None:
+        if coupled is not self._coupled:
+            self._coupled = self._horizon.coupled = coupled
 
     @property
     def limits(self) -> tuple[Array, Array]:

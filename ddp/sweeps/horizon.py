@@ -12,7 +12,7 @@ from ddp.machine.rows import clear_rows
 from ddp.machine.struct import Struct, integer, integer_matrix, integers, matrix, reals
 from ddp.machine.written import filled
 from ddp.protocols import Array
-from ddp.sweeps.riccati import add_hessian, load_hessian
+from ddp.sweeps.riccati import add_coupled, add_hessian, load_hessian
 from ddp.systems.structure import Halves
 from ddp.systems.system import Contraction
 
@@ -24,6 +24,8 @@ class Horizon(Struct):
     """N knots of n states and nu controls: `Derivatives`, second orders, gaps, limits, and the policy that is found.
 
     halved: whether steps are semi-implicit; h (N,) or (0,), bent (g, 2): of those, see riccati.py.
+    coupled (N+1,): how many of the first numbers of z costs' Hessians couple; beyond them these are diagonal, and read
+    nowhere else. 0: they are in ``diagonal``.
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
     Hessians, or blocks as ``in_blocks`` of `system.Abilities` says.
     gaps (N, n), torn: whether any is open, see `SLOPED`; crossed (g, 2): where they bend derivatives, bends
@@ -34,7 +36,7 @@ class Horizon(Struct):
 
     N, n, nu = each(3, integer)
     A, B, lz, lzz, exact, diagonal = each(6, matrix)
-    separable: NDArray[np.int64] = integers()
+    coupled: NDArray[np.int64] = integers()
     halved: int = integer()
     h: Array = reals()
     bent: NDArray[np.int64] = integer_matrix()
@@ -60,7 +62,7 @@ def horizon_of(
     free = np.full((N if limited else 0, nu), np.inf)
     return filled(
         Horizon, N=N, n=n, nu=nu, A=d.A, B=d.B, lz=d.lz, lzz=d.lzz, exact=d.exact, diagonal=d.diagonal,
-        separable=np.zeros(N + 1, dtype=np.int64), halved=int(len(steps[0]) > 0), h=steps[0].copy(),
+        coupled=np.full(N + 1, n + nu), halved=int(len(steps[0]) > 0), h=steps[0].copy(),
         bent=steps[1], record=d.record, T=second, gaps=np.zeros((N, n)),
         closing=closing.address, closing_context=closing.context, bends=bends, crossed=crossed,
         weights=np.zeros((N, n)), limited=int(limited), low=-free, high=free,
@@ -86,3 +88,12 @@ def load_costs(p, r, t, blend):
         clear_rows(r.Q, r.ld, r.n + r.nu, r.ld)
         add_hessian(r, 1.0 - blend, address_of(p.lzz[t]))
         add_hessian(r, blend, address_of(p.exact[t]))
+
+
+@kernel
+def add_costs(p, r, t, blend):
+    """Q += l_zz + blend (exact - l_zz) of knot t, of which not all is coupled."""
+    if blend != 1.0:
+        add_coupled(r, 1.0 - blend, address_of(p.lzz[t]), p.coupled[t])
+    if blend != 0.0:
+        add_coupled(r, blend, address_of(p.exact[t]), p.coupled[t])

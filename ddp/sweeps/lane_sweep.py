@@ -37,7 +37,7 @@ from ddp.protocols import Array
 from ddp.sweeps import tiled_sweep
 from ddp.sweeps.box import hold
 from ddp.sweeps.gaps import arrive
-from ddp.sweeps.horizon import UNSLOPED, Horizon, load_costs
+from ddp.sweeps.horizon import UNSLOPED, Horizon, add_costs, load_costs
 from ddp.sweeps.riccati import SMALLEST, block_at, is_given, load_hessian
 from ddp.sweeps.room import Room, places_of, read_room
 from ddp.sweeps.sized_sweep import always
@@ -81,8 +81,8 @@ def eight_sweeps(
     }  # fmt: skip
     own = {name: aligned_zeros((N + 1, *shape[:-1], WIDTH * shape[-1])) for name, shape in rows.items()}
     whole = filled(
-        Horizon, **own, N=N, n=n, nu=nu, separable=separable, h=halves[0], bent=halves[1], in_blocks=int(in_blocks),
-        action=np.zeros(nu * nu * WIDTH),
+        Horizon, **own, N=N, n=n, nu=nu, coupled=np.where(separable, 0, nz), h=halves[0], bent=halves[1],
+        in_blocks=int(in_blocks), action=np.zeros(nu * nu * WIDTH),
     )  # fmt: skip
     torn = copied(whole)
     torn.torn = UNSLOPED
@@ -208,7 +208,7 @@ def same(value):
 @inline
 def begin_in_place(p, r, t, blend):
     """Q := l_zz of knot t, mixed before, or zeros: where there is no choice of memory, registers take its place."""
-    if p.separable[t]:
+    if p.coupled[t] == 0:
         clear_rows(r.Q, r.ld, r.n + r.nu, r.ld)
     else:
         load_own_costs(p, r, t, blend)
@@ -219,6 +219,11 @@ def begin_in_place(p, r, t, blend):
 def load_own_costs(p, r, t, blend):
     """Q := l_zz of knot t, mixed before."""
     load_hessian(r, address_of(p.lzz[t]))
+
+
+@inline
+def nothing_added(p, r, t, blend):
+    """Add nothing: Hessians are whole."""
 
 
 @inline
@@ -255,7 +260,7 @@ def not_pushed(p, t, i, g):
 
 
 _IN_LANES = {
-    read_room: same, load_costs: load_own_costs, tiled_sweep.cross_gap: cross_plainly,
+    read_room: same, load_costs: load_own_costs, add_costs: nothing_added, tiled_sweep.cross_gap: cross_plainly,
     tiled_sweep.follow: no_slope, hold: nothing_held, tiled_sweep.is_pushed: not_pushed,
     tiled_sweep.knot_of: same, tiled_sweep.contract: nothing_contracted,
     tiled_sweep.begin_with_costs: begin_in_place,

@@ -38,7 +38,7 @@ from ddp.machine.rows import (
     mirror,
     write_rows,
 )
-from ddp.machine.simd import load, load_some, multiply_add, store
+from ddp.machine.simd import load, load_some, multiply_add, one_hot, store
 from ddp.machine.tiles import WIDTH, add_product, product, upper_product
 from ddp.machine.triangles import eliminate, magnitude, raise_rows
 
@@ -107,6 +107,17 @@ def add_hessian(r, factor, H):
     nz = r.n + r.nu
     add_upper(r.Q, r.ld, factor, H, nz, r.n, r.n)
     add_rows(r.Q + 8 * r.n * r.ld, r.ld, factor, H + 8 * r.n * nz, nz, r.nu, nz)
+
+
+@kernel
+def add_coupled(r, factor, H, count):
+    """Q += factor times the matrix (nz, nz) at an address, which is diagonal beyond so many rows and columns of x."""
+    nz, ld = r.n + r.nu, r.ld
+    add_upper(r.Q, ld, factor, H, nz, count, count)
+    Q, H = floats_at(r.Q), floats_at(H)
+    for i in range(count, nz):  # in whole registers: products that read them wait for numbers
+        at = i * ld + i // WIDTH * WIDTH
+        store(Q, at, load(Q, at) + one_hot(factor * H[i * (nz + 1)], i % WIDTH))
 
 
 @kernel

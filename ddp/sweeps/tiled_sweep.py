@@ -13,7 +13,7 @@ from ddp.machine.tiles import add_product
 from ddp.machine.triangles import magnitude
 from ddp.sweeps.box import hold, step_of_held
 from ddp.sweeps.gaps import arrive, cross
-from ddp.sweeps.horizon import SLOPED, Horizon, load_costs, own
+from ddp.sweeps.horizon import SLOPED, Horizon, add_costs, load_costs, own
 from ddp.sweeps.riccati import (
     SMALLEST,
     action_value,
@@ -43,11 +43,11 @@ def start_at_end(horizon, room, blend, mu):
     """The room's value := that of the last knot."""
     p, r = Horizon(horizon), read_room(room)
     nz = r.n + r.nu
-    if p.separable[p.N]:
-        clear_rows(r.Q, r.ld, nz, r.ld)
-    else:
+    if is_whole(p, r, p.N):
         load_costs(p, r, p.N, blend)
-    add_diagonal(r, mu, address_of(p.diagonal[p.N]) if p.separable[p.N] else 0)
+    else:
+        clear_rows(r.Q, r.ld, nz, r.ld)
+    complete_costs(p, r, p.N, blend, mu)
     copy_upper(r.V, r.lx, r.Q, r.ld, r.n, r.lx)
     complete(r)
     copy_rows(r.v, r.lx, address_of(p.lz[p.N]), 0, 3, r.n)
@@ -71,16 +71,33 @@ def act(p, r, t, rows, blend, mu):
             add_coupling(r, blend, T, bent)
     elif second:
         add_hessian(r, blend, own(p.T, t))
-    add_diagonal(r, mu, address_of(p.diagonal[t]) if p.separable[t] else 0)  # last, registers wait for numbers
+    complete_costs(p, r, t, blend, mu)  # last, registers wait for numbers
 
 
 @kernel
 def begin_with_costs(p, r, t, blend):
-    """Address and stride of what products of knot t are added to: its costs, or zeros where these are diagonal."""
-    if p.separable[t]:
-        return r.zeros, 0
-    load_costs(p, r, t, blend)
-    return r.Q, r.ld
+    """Address and stride of what products of knot t are added to: its costs, or zeros where these couple little."""
+    if is_whole(p, r, t):
+        load_costs(p, r, t, blend)
+        return r.Q, r.ld
+    return r.zeros, 0
+
+
+@inline
+def is_whole(p, r, t):
+    """Whether costs of knot t may couple all states and controls."""
+    return p.coupled[t] == r.n + r.nu
+
+
+@kernel
+def complete_costs(p, r, t, blend, mu):
+    """Add mu to the diagonal of Q, and costs of knot t that couple little."""
+    if p.coupled[t] == 0:
+        add_diagonal(r, mu, address_of(p.diagonal[t]))
+        return
+    if not is_whole(p, r, t):
+        add_costs(p, r, t, blend)
+    add_diagonal(r, mu, 0)
 
 
 @inline

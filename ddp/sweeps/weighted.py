@@ -23,7 +23,7 @@ from ddp.systems.system import System
 class WeightedSweeps:
     """Sweeps over one set of derivatives, with weights for their second orders, and controls that may be held.
 
-    contract: see `Backward`.   gaps (N, n), separable (N+1,): of the derivatives; gaps are written in place.
+    contract: see `Backward`.   gaps (N, n), coupled (N+1,): of the derivatives; gaps are written in place.
     limited: whether sweeps find out by themselves which controls limits hold.
     second: second orders (N, .) as `contract` writes them, as Hessians or, if dynamics know them, as blocks.
     blockwise: which blocks, 0 for Hessians.   policy: k (N, nu), K (N, nu, n) of the last sweep.
@@ -33,7 +33,7 @@ class WeightedSweeps:
 
     def __init__(
         self, derivatives: Derivatives, dynamics: System, contract: Callable[[Array, Array, bool], None],
-        structure: Structure, gaps: Array, separable: NDArray[np.bool_], limited: bool,
+        structure: Structure, gaps: Array, coupled: NDArray[np.int64], limited: bool,
     ) -> None:  # fmt: skip
         N, n, nu = derivatives.B.shape
         self._contract, self.blockwise = contract, structure.blockwise
@@ -42,8 +42,8 @@ class WeightedSweeps:
         self._sweeping = self._recursion.sweeping
         self._sweeping.kept = 1
         self._horizon = horizon = self._recursion.horizon
-        horizon.in_blocks, horizon.gaps, horizon.separable = self.blockwise, gaps, separable.astype(np.int64)
-        self.separable, self.held, self.policy = horizon.separable, horizon.held, (horizon.k, horizon.K)
+        horizon.in_blocks, horizon.gaps, horizon.coupled = self.blockwise, gaps, coupled
+        self.coupled, self.held, self.policy = coupled, horizon.held, (horizon.k, horizon.K)
         self.sweeping = self._sweeping.address
 
     def begin(self) -> None:
@@ -72,9 +72,9 @@ class WeightedSweeps:
 
     @cached_property
     def apart(self) -> Horizon:
-        """A `Horizon` without gaps whose A, B, separable knots, held controls and policy are its own, to be written."""
+        """A `Horizon` without gaps whose A, B, coupled costs, held controls and policy are its own, to be written."""
         h = copied(self._horizon)
-        for name in ("A", "B", "separable", "held", "k", "K"):
+        for name in ("A", "B", "coupled", "held", "k", "K"):
             setattr(h, name, getattr(h, name).copy())
         h.low, h.high, h.limited = np.zeros_like(h.held), np.zeros_like(h.held), 1
         return h

@@ -129,7 +129,7 @@ def test_derivatives_and_segments_of_a_humanoid(rounds):
         contract = compare("second order", {k: lambda w=w: w.contract(weights, H) for k, w in works.items()}, rounds)
         sweeps = {count: Backward(one.derivatives, d, segments=count) for count in (1, 3, 4)}
         for sweep in sweeps.values():
-            sweep.separable = problem.separable
+            sweep.coupled = problem.objective.coupled
         outcomes = {count: sweep(0.0, 1e-6) for count, sweep in sweeps.items()}
         for outcome in outcomes.values():
             assert outcome.failed == -1

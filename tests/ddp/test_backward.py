@@ -267,7 +267,7 @@ def test_diagonal_hessians_may_be_named_as_such(rng, blend):
     dense = Backward(derivatives, system)(blend, 1e-3)
     k, K = dense.k.copy(), dense.K.copy()
     backward = Backward(derivatives._replace(diagonal=diagonal), system)
-    backward.separable = np.ones(10, dtype=bool)
+    backward.coupled = np.zeros(10, dtype=np.int64)
     derivatives.lzz[:], derivatives.exact[:] = np.nan, np.nan  # and nobody reads the others then
     sweep = backward(blend, 1e-3)
     np.testing.assert_allclose(sweep.k, k, rtol=0, atol=1e-13 * np.abs(k).max())

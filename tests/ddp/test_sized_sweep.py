@@ -57,6 +57,7 @@ def second_order(rng, d, bent, in_blocks=MOTIONS):
 
 def swept(
     d, separable, h=0.0, bent=(), T=None, blend=0.0, mu=0.0, sized=True, stops=(N, 0), gaps=None, in_blocks=MOTIONS,
+    coupled=None,
 ):  # fmt: skip
     """The failed knot or -1, k, K, the decrease that is promised, the costate's largest slope, Q_uu where it failed."""
     _, n, nu = d.B.shape
@@ -65,7 +66,7 @@ def swept(
     second, bends = np.zeros((1, n + nu, n + nu)), np.zeros((1, 2, n, n))
     room = RoomOwner(n, nu, h > 0.0, len(bent))
     horizon = horizon_of(d, second, halves, NOTHING, bends, np.zeros((0, 2), np.int64), False)
-    horizon.separable = separable.astype(np.int64)
+    horizon.coupled = np.where(separable, 0, n + nu if coupled is None else coupled)
     if T is not None:
         horizon.T, horizon.in_blocks = T, in_blocks
     if gaps is not None:
@@ -125,6 +126,29 @@ def test_so_is_one_of_semi_implicit_steps_with_a_second_order_in_blocks(n, nu, b
     T, whole = second_order(rng, d, bent, in_blocks)
     how = {"h": h, "bent": bent, "blend": blend, "mu": 0.1, "in_blocks": in_blocks}
     assert_optimal(d, some_separable(rng), whole, T=T, **how)
+
+
+@pytest.mark.parametrize(
+    ("n", "nu", "count"), cases([(5, 3, 1), (9, 2, 9), (12, 6, 6), (16, 8, 11), (36, 12, 6)], [(5, 3, 1), (12, 6, 6)])
+)
+@pytest.mark.parametrize("blend", [0.0, 0.4, 1.0])
+def test_hessians_are_read_where_they_couple_and_on_their_diagonal_alone(n, nu, count, blend):
+    rng = np.random.default_rng(n)
+    d, separable = random_derivatives(rng, n, nu), some_separable(rng)
+    T = second_order(rng, d, [])[0] if n % 2 == 0 and blend > 0.0 else None
+    beyond = ~np.eye(n + nu, dtype=bool)
+    beyond[:count, :count] = False
+    for H in (d.lzz, d.exact):
+        H[:, beyond] = 0.0
+    known = d.hessians(separable, exact=False), d.hessians(separable)
+    for H in (d.lzz, d.exact):
+        H[:, beyond] = np.nan
+    how = {"T": T, "blend": 0.0 if T is None else blend, "mu": 0.1}
+    found = swept(d, separable, coupled=count, **how)
+    expected = swept(d._replace(lzz=known[0], exact=known[1]), np.zeros(N + 1, bool), **how)
+    assert found[0] == expected[0] == -1
+    for a, b in zip(found[1:5], expected[1:5], strict=True):
+        assert np.allclose(a, b, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize(

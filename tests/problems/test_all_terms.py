@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from ddp.costs.batch import BatchTerm
+from ddp.costs.batch import BatchTerm, ability
 from ddp.errors import ProblemError
 from ddp.problem import Problem
 from dynamics import FunctionDynamics, augment
@@ -92,6 +92,24 @@ def test_batches_add_scaled_knots_and_do_not_depend_on_how_they_are_split(robots
                     H = 4.0 + 0.3 * term.hessian(X[k], U[k], exact=exact)
                     atol = 1e-12 * max(1.0, np.abs(H).max())
                     np.testing.assert_allclose(whole[2][k], H, rtol=1e-13, atol=atol)
+
+
+@pytest.mark.parametrize("name", ["ur5", "hyq", "mixed"])
+def test_hessians_are_diagonal_beyond_what_terms_say_that_they_couple(robots, rng, name):
+    robot = robots[name]
+    system, X = RobotDynamics(robot, 0.01), np.array([random_state(robot, rng) for _ in range(3)])
+    told, U, nz = set(), rng.normal(size=(3, system.nu)), system.n + system.nu
+    for term in every_term(robot, rng):
+        coupled = 0 if ability(term, "separable") else ability(term, "coupled")
+        told.add(coupled)
+        for exact in (False, True):
+            H = np.zeros((3, nz, nz))
+            term.expand(X, U, 1.0, exact, np.zeros(3), np.zeros((3, nz)), H)
+            own = np.einsum("kii->ki", H)[:, :, None] * np.eye(nz)
+            own[:, :coupled, :coupled] = H[:, :coupled, :coupled]
+            np.testing.assert_array_equal(H, own)
+    assert told >= {0, robot.nv, 2 * robot.nv}
+    assert (6 in told) == (name != "mixed")  # of hyq's free-flyer, beside ur5's joints
 
 
 def test_terms_survive_pickling(robots, rng):
