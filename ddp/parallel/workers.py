@@ -43,9 +43,9 @@ WORTHWHILE = {THREADS: 0.5e-3, PROCESSES: 0.2}
 """The time [s] that the derivatives of an iterate must take for "auto" to share them. Threads: ten times what it
 takes to tell them. Processes: starting them takes about two seconds, that must come back within a solve."""
 
-MOST_KEPT, LARGEST, LARGEST_ALONE = 16, 2**17, 2**19
+MOST_KEPT, LARGEST, LARGEST_ALONE = 16, 2**17, 2**21
 """Solves whose derivatives a thread keeps for the next ones, and numbers in all of their Hessians (1 MB), at most; the
-last one alone may have as many as gaits have (4 MB)."""
+last one alone may have as many as humanoids have over 180 knots (16 MB)."""
 
 TRIED = 2
 """Iterates that "auto" differentiates alone before it decides, by the fastest: kernels may be compiled in them."""
