@@ -7,6 +7,7 @@ Derivatives are in exponential coordinates z = (dx, du) of ``c(x ⊕ dx, u + du)
 
 import reprlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -107,6 +108,15 @@ def _size(name: str, given: Equality | Inequality | JittedConstraint, dynamics: 
         return len(_evaluated(0, x0, np.zeros(dynamics.nu), function))
     except TermError as failure:
         raise ProblemError(f"{name}: {failure} at x0 and u = 0{line_of(failure.__cause__)}") from failure.__cause__
+
+
+def tried_at(given: Equality | Inequality, x: Array, U: Array) -> Array:
+    """Numbers (M, size) that a function returns at x under each of M controls; the first ones alone if others fail."""
+    function = with_parameters(given.function, given.parameters)
+    found = [_evaluated(0, x, U[0], function)]
+    with suppress(TermError, ValueError):
+        return np.array([*found, *(_evaluated(0, x, u, function) for u in U[1:])])
+    return np.array(found)
 
 
 def made_batch(name: str, given: Any, dynamics: System, x0: Array) -> Constraint:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.constraints.constraint import Soft, check_kind, made_batch
+from ddp.constraints.constraint import Equality, Inequality, Soft, check_kind, made_batch, tried_at
 from ddp.constraints.traced import TracedConstraint
 from ddp.costs.batch import ability, check_tangents, inside
 from ddp.costs.terms import naming
@@ -104,10 +104,13 @@ def place(
 def check_listed(dynamics: System, N: int, x0: Array, running: Any, at: Mapping[Any, Any], terminal: Any) -> None:
     """Refuse what is no constraint in the lists of `place`, and functions that fail at x0, before kernels compile."""
     if any(map(_is_given, (running, at, terminal))):
-        for _, label, one, _, _ in _listed(running, at, terminal, N):
+        for _, label, one, start, _ in _listed(running, at, terminal, N):
             plain = one.constraint if isinstance(one, Soft) else one
             check_kind(label, plain, dynamics, x0)
             check_tangents(label, plain, dynamics.n)
+            if start == N and isinstance(plain, (Equality, Inequality)):
+                with np.errstate(all="ignore"):
+                    refuse_controls(label, tried_at(plain, x0, _controls(dynamics)))
 
 
 def _listed(running: Any, at: Mapping[Any, Any], terminal: Any, N: int) -> Iterator[tuple[str, str, Any, int, int]]:
@@ -189,11 +192,8 @@ def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, sto
         raise ProblemError(f"{label}: values: expected shape {(3, size)} for 3 knots, got {tried.shape}")
     tried = as_array(f"{label}: values", tried, (3, size), finite=False)
     idle = (tried == tried[0]).all(axis=0)
-    if stop > N and not (idle | np.isnan(tried[0])).all():
-        raise ProblemError(
-            f"{label}: expected a constraint of the state at the end of the horizon, where there is no control; "
-            "got one that depends on it"
-        )
+    if stop > N:
+        refuse_controls(label, tried)
     lower, upper = (np.tile(bound, (stop - start, 1)) for bound in (constraint.lower, constraint.upper))
     if start == 0:
         if stop == 1 and N > 1 and idle.any():
@@ -203,6 +203,15 @@ def _placed(label: str, given: Any, dynamics: System, x0: Array, start: int, sto
             )
         lower[0, idle], upper[0, idle] = -np.inf, np.inf
     return Placed(label, constraint, start, stop, first, lower, upper)
+
+
+def refuse_controls(label: str, tried: Array) -> None:
+    """Raise ProblemError where values (M, size) at the end of the horizon differ by the controls of M trials."""
+    if not ((tried == tried[0]).all(axis=0) | np.isnan(tried[0])).all():
+        raise ProblemError(
+            f"{label}: expected a constraint of the state at the end of the horizon, where there is no control; "
+            "got one that depends on it"
+        )
 
 
 def idle(constraint: Constraint, x0: Array, dynamics: System) -> NDArray[np.bool_]:

@@ -108,6 +108,7 @@ class Slow:
     ({"terminal": [Slow()], "constraints": [JointLimits]}, r"constraints\[0\] .*: expected a constraint, .* the cl"),
     ({"terminal": [Slow()], "constraints_at": {2: [ddp.Equality(lambda x: x)]}}, r"constraints_at\[2\]\[0\] \(Eq"),
     ({"terminal": [Slow()], "terminal_constraints": [ddp.Soft(3, 1.0)]}, r"terminal_constraints\[0\] \(Soft int\)"),
+    ({"terminal": [Slow()], "terminal_constraints": [ddp.Equality(lambda x, u: u[:2])]}, "got one that depends on it"),
     ({"terminal": [Slow()], "guess": np.zeros((3, 7))}, r"guess: expected shape \(3, 6\)"),
 ])  # fmt: skip
 def test_mistakes_are_told_before_terms_that_are_right_compile(problem, changes, words):
