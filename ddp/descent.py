@@ -94,9 +94,11 @@ class Descent:
         return needed <= limit
 
     def went_back(self) -> None:
-        """Let the last record, if no other follows, tell of where the iterate went after it, as back."""
+        """Let the last record, if the limit lets no other follow, tell of where the iterate has gone since."""
         if 0 < len(self.history) >= self.solver.max_iterations:
-            self.history[-1] = self.history[-1]._replace(cost=self.iterate.cost, gap=self.iterate.gap)
+            iterate, last = self.iterate, self.history[-1]
+            violation = iterate.violated()[0] if iterate.constrained else 0.0
+            self.history[-1] = last._replace(cost=iterate.cost, gap=iterate.gap, violation=violation)
 
     def run(self, tolerance: float, limit: int, struggles: Callable[[list[Record]], bool] | None = None) -> End:
         """Iterate until convergence to a tolerance, or another reason to stop: its history ``struggles``, say.

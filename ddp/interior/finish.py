@@ -50,7 +50,7 @@ class Finished:
 
 def finish(
     point: Point, allowed: float, held: Array | None = None, show: Callable[[Record], None] | None = None,
-    most: int = ROUNDS, at_once: int = MOST, led: bool = False, exact: bool = True,
+    most: int = ROUNDS, at_once: int = MOST, led: bool = False, exact: bool = True, left: float = np.inf,
 ) -> Finished:  # fmt: skip
     """Take Newton's steps on the active set; the point is left at the best of them, bounded by its active rows.
 
@@ -60,7 +60,7 @@ def finish(
     held: rows (M,) to begin with, by default those that slacks and multipliers tell.   most: steps.
     show: told of steps that begin with a larger error than what is allowed, as of iterations, of so many ``at_once``;
     these have to end where the exact Hessian is positive definite. If they do not, the point is left at the least error
-    that was met, with a barrier that belongs to it.
+    that was met, with a barrier that belongs to it, off bounds; or as it is, if no iterations are ``left`` after these.
     led: whether it begins where rollouts without constraints have led, or a guess, far from any solution: then steps
     that open too much are not taken, see `active.opens`, and some are halved, see `active.BENT`.
     exact: whether gains keep what binds exactly, see elimination.py.
@@ -71,9 +71,10 @@ def finish(
     if held is not None:
         own["held"][:] = held
     point.do(begin, ending.address, held is not None)
-    came = GOES_ON
+    came, shown = GOES_ON, 0
     while came != ENDS:
         came, made = point.do(run, ending.address, at_once)
+        shown += made
         if made and show is not None:
             now = working_time()
             for numbers in own["numbers"][:made].tolist():
@@ -95,7 +96,8 @@ def finish(
         point.do(restore, BEGUN)
     else:
         point.do(restore, NEAREST)
-        point.resume(own["forces"], min(s.nearest / SOLVED, START))
+        if shown < left:
+            point.resume(own["forces"], min(s.nearest / SOLVED, START))
     return Finished(None, False)
 
 

@@ -230,4 +230,5 @@ def approach(descent: Descent) -> End | None:
     if undefined or descent.is_unbounded() or (bound and _worst(iterate, alike) > most):
         iterate.arrive(*begun)
         iterate.know(FIRST | GAUSS_NEWTON)  # by which full-space steps are measured, and not by those of where it was
+    descent.went_back()
     return None

@@ -53,7 +53,7 @@ from ddp.machine.written import Numbers, assign, copied, read_all, read_like, wr
 from ddp.parallel.differentiator import Differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.status import End, Ending, Record
+from ddp.solutions.status import End, Ending, Record, limit_reached
 from ddp.unbounded import GROWN, is_unbounded
 
 if TYPE_CHECKING:
@@ -154,13 +154,14 @@ class Interior:
             elif came == iteration.CROSSES:
                 if self._converges():
                     return End(Ending.CONVERGED)
+                if len(self.history) >= limit:
+                    return End(Ending.ITERATIONS, limit_reached(limit, self.history[-1].expected))
             elif came == iteration.ENDS:
                 end = self._judge_violation()
                 if end is not None:
                     return end
             elif came == iteration.LIMIT:
-                said = f"the limit of {limit} iterations was reached, the last with an expected decrease of"
-                return End(Ending.ITERATIONS, f"{said} {s.expected:.2g}")
+                return End(Ending.ITERATIONS, limit_reached(limit, s.expected))
             elif came == iteration.INDEFINITE and not self._elastic():
                 ending = Ending.UNMET if s.stays < STAYS else Ending.INDEFINITE  # after minima of violations
                 return End(ending, ending.value)

@@ -124,7 +124,10 @@ def minimise(descent: "Descent") -> Minimised:
         end = End(end.ending, _verdict(point.problem, X, U, end)) if fault is None else End(Ending.NOT_FINITE, fault)
         if stays:
             return Minimised(end, sweep, exact, point.multipliers)
-    return _left(iterate, point, end, sweep, exact)
+    left = _left(iterate, point, end, sweep, exact)
+    if end.ending is Ending.ITERATIONS:
+        descent.went_back()
+    return left
 
 
 def with_gains(solution: Solution, units: Array, factors: Array) -> Solution:
@@ -203,7 +206,7 @@ def _from_anew(descent: "Descent", scale: float, units: Array) -> tuple[Interior
 
     def newton(point: Point, left: int) -> Finished:
         show, most = partial(descent.go_on, at=point), ROUNDS if descent.has_left(ROUNDS) else left
-        return finish(point, TOLERANCE, None, show, most, at_once, exact=solver.last_sweep)
+        return finish(point, TOLERANCE, None, show, most, at_once, exact=solver.last_sweep, left=left)
 
     crosses = solver.tolerance < CROSSING and is_bounded(iterate.problem)  # looser solves end before
     alone = descent.watched or struggles in (_struggles_within, _struggles_freely)

@@ -95,8 +95,8 @@ class Record(NamedTuple):
     """One iteration.
 
     cost: total cost after it; with constraints, of the augmented Lagrangian, but of full-space steps that of the terms
-        alone, without what violated `Soft` constraints cost. Where a limit of iterations ends a solve that goes back to
-        an earlier motion, which costs less, the last record has its cost and its gap.
+        alone, without what violated `Soft` constraints cost. Where a limit of iterations ends a solve the last record
+        has the cost, the gap and the violation of the motion that is returned, be that an earlier one.
     gradient: max-norm of its gradient in the controls, before it.
     expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
         if none, more than 1 where the full step brought more than promised.

@@ -15,6 +15,7 @@ from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics, load
 from problems import arm, cartpole, pendulum, quadruped
 from problems.constraints import VelocityLimits
 from problems.costs import ControlCost, StateCost
+from tests.benchmarks.optimisers import limited
 
 
 def rates(x, u):
@@ -114,6 +115,20 @@ def test_a_solve_that_ends_before_full_space_steps_leaves_the_motion_that_rollou
     assert solution.gap() == 0.0
     assert solution.cost == pytest.approx(solution.history[-1].cost, rel=1e-12)
     assert "states do not follow" not in solution.status
+
+
+@pytest.mark.parametrize(("build", "limits"), [(limited.rail, (30, 31)), (limited.boxed_reach, (1, 3, 9))])
+def test_what_a_limit_of_iterations_leaves_is_the_motion_that_the_last_record_tells_of(build, limits):
+    """Where it cuts Newton's steps on the active set, 31, and rollouts that went back to the guess, 1 and 3, too."""
+    problem = build()
+    for limit in limits:
+        solution = ddp.solve(problem, ddp.DDP(max_iterations=limit), throw=False)
+        last = solution.history[-1]
+        assert solution.status.ending is ddp.Ending.ITERATIONS
+        assert solution.cost == last.cost == pytest.approx(problem.cost(solution.X, solution.U), rel=1e-12)
+        assert last.violation == pytest.approx(problem.violation(solution.X, solution.U), rel=1e-9)
+        assert last.gap == pytest.approx(solution.gap(), abs=1e-12)
+        assert last.gap <= 1e-5  # off limits of controls it was up to .03
 
 
 @pytest.mark.parametrize("name", ["cartpole/swing-up", "acrobot/swing-up"])
