@@ -73,7 +73,7 @@ def save_html(
 
     robot: the robot that moves, or a Solution, which knows its robot, states and times, or several by name: then each
     has a colour, and a tick box in the legend. Beside Solutions, states of the first one's robot may have a name too,
-    and what `simulate` and `simulate_receding` (of a `RecedingHorizon`) return; alone, that is drawn beside its plan.
+    and what `simulate` and `simulate_receding` return; alone, that is drawn beside its plan.
     X: states (N+1, nx), or (N+1, nq) without velocities, or a Solution; of a robot only.
     dt: the time from one state to the next [s], one number or (N,), where zero is an impact; of states only.
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
@@ -108,7 +108,7 @@ def save_html(
         forces=forces, force_scale=force_scale, cones=cones, obstacles=obstacles, ground=ground,
         beside=beside, beside_title=beside_title, camera=camera, signals=signals, tensions=tensions,
     )  # fmt: skip
-    system = robot.problem.dynamics if isinstance(robot, Solved) else None
+    system = robot.problem.dynamics if isinstance(robot, Solved) and robot.problem is not None else None
     on_the_way = variants(scene, system, iterations)
     write_atomically(target, page(scene, heading or scene.name, iterations=on_the_way))
     return Drawn(str(target), scene.missing)

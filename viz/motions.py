@@ -15,7 +15,7 @@ from viz.chains import Chain, drawn
 from viz.contacts import instants, named
 from viz.shapes import Array
 from viz.signals import Signal, Told, motion_of, motions_of, signals_of
-from viz.world import World, world_of
+from viz.world import World, ground_of, world_of
 
 SEEN = 0.02
 """Time from one state of a simulated motion to the next that is drawn [s]."""
@@ -45,12 +45,20 @@ class Simulated(Protocol):
 
 @runtime_checkable
 class Played(Simulated, Protocol):
-    """Simulated motion that knows the problem of its plan, and the plan (S+1, nx) at its times."""
+    """Simulated motion of a system, with its plan (S+1, nx) at its times, and the problem of that, if there is one."""
 
     @property
     def plan(self) -> Any: ...
     @property
     def problem(self) -> Any: ...
+    @property
+    def system(self) -> Any: ...
+
+
+class Bare(NamedTuple):
+    """Dynamics in place of a problem."""
+
+    dynamics: Any
 
 
 class Run(NamedTuple):
@@ -64,12 +72,7 @@ class Run(NamedTuple):
 
     @classmethod
     def of(cls, played: Played) -> "Run":
-        """A simulated motion, up to its first state that is not finite; ProblemError for one of no problem."""
-        if played.problem is None:
-            raise ProblemError(
-                "robot: expected what simulate returns of a solution or a RecedingHorizon, got a motion without a"
-                " problem; give its robot, .X and a step of time"
-            )
+        """A simulated motion, up to its first state that is not finite."""
         X, t, plan = (np.asarray(part) for part in (played.X, played.t, played.plan))
         finite = np.isfinite(X).all(axis=1) & np.isfinite(plan).all(axis=1)
         end = len(X) if finite.all() else int(np.argmin(finite))
@@ -77,7 +80,7 @@ class Run(NamedTuple):
             raise ProblemError("robot: expected a motion that begins with finite states, got one whose first is not")
         every = max(1, round(SEEN / (t[1] - t[0]))) if len(t) > 1 else 1
         kept = np.append(np.arange(0, end - 1, every), end - 1)
-        return cls(X[kept], None, played.problem, t[kept], plan[kept])
+        return cls(X[kept], None, played.problem or Bare(played.system), t[kept], plan[kept])
 
 
 class Motion(NamedTuple):
@@ -179,7 +182,8 @@ def _solution(field: str, name: str, solution: Solved) -> Motion:
     pulled = len(robot.cables) if isinstance(robot, Chain) else 0
     U = None if U is None or len(Q) == 1 else U[: len(Q) - 1]
     tensions = U[:, :pulled] if pulled and U is not None else None
-    made = partial(world_of, solution, system, X, U, first)
+    bare = isinstance(solution.problem, Bare)
+    made = partial(ground_of, system) if bare else partial(world_of, solution, system, X, U, first)
     return Motion(name, robot, Q, instants(steps, len(Q)), signals, tensions, made)
 
 

@@ -106,6 +106,13 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None, first: int =
     )  # fmt: skip
 
 
+def ground_of(system: Any) -> World:
+    """Surroundings of a system that nobody has a problem of: the ground and the feet of a robot with legs."""
+    if not isinstance(system, PhasedDynamics):
+        return World()
+    return World(ground=ground(system), slopes=slopes(system), feet=tuple(standing(system)))
+
+
 def _each(marks: Iterable[Mark]) -> list[Mark]:
     """Marks without repetitions at one place."""
     return list({(mark.frame, mark.start.round(6).tobytes()): mark for mark in marks}.values())

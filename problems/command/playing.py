@@ -95,19 +95,12 @@ def draw_beside(
     problem: whose targets, footholds, obstacles and walls are drawn.   floor [m]: height of the ground, by default the
     system's.   lowest [m]: of uneven ground, beside that height; it is drawn level there.
     """
-    every = max(1, round(0.02 / (run.t[1] - run.t[0])))
     if floor is None and isinstance(system, PhasedDynamics):
         floor = ground(system)
     if floor is not None:
         floor += min(lowest, 0.0)
-    seen = np.isfinite(run.X).all(axis=1)
-    X, plan, t = run.X[seen][::every], run.plan[seen][::every], run.t[seen][::every]
-    motion: dict[str, Any] = {"robot": problem and Trajectory(X, None, problem, t)}
-    if problem is None:
-        feet = [*standing(system)] if isinstance(system, PhasedDynamics) else []
-        motion = {"robot": system.robot, "X": X, "dt": np.diff(t), "frames": feet}
     with progress(f"{title}, drawing"):
-        viz.save_html(page, **motion, title=title, ground=floor, beside=plan, beside_title="the plan")
+        viz.save_html(page, replace(run, problem=problem), title=title, ground=floor)
     wrote(page)
 
 

@@ -95,6 +95,9 @@ def test_a_robot_that_is_pushed_walks_on_as_commanded(walking):
     assert not run.fell
     for command, velocity in run.steady(0.7):
         assert velocity == pytest.approx(command, abs=0.05)
+    drawn = build(run)  # of no problem of its own
+    assert drawn.times[-1] == pytest.approx(2.6, abs=1e-9)
+    assert {"the plan", "path of FL_FOOT"} <= {entry.label for entry in drawn.legend}
     again = problems.simulate_receding(walking, 0.2, first)
     assert np.array_equal(again.play.X, run.play.X[: len(again.play.X)])  # it began anew
 

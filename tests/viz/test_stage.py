@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -17,6 +16,7 @@ from dynamics.steps.doubts import obstacles_of
 from problems import arm, pendulum
 from problems.command.playing import draw_beside
 from problems.constraints import FramePositionLimits
+from problems.play.played import Play
 from viz import stage as stages
 
 STILL = {"who": "a", "hand": None, "command": [0.0, 0.0, 0.0], "target": None, "kicks": [], "again": False}
@@ -159,8 +159,8 @@ def test_surroundings_of_a_problem_stand_beside_simulated_motions_and_its_obstac
     assert len(known) == 3
     stage = viz.Stage(robot, robot.q0, obstacles=known)
     on_stage = Page(urlopen(stage.where, timeout=60).read().decode())
-    X = np.tile(problem.x0, (6, 1))
-    run = SimpleNamespace(X=X, plan=X, t=0.02 * np.arange(6))
+    X, still = np.tile(problem.x0, (6, 1)), np.zeros(6)
+    run = Play(0.02 * np.arange(6), X, np.zeros((5, 6)), X, still, still, 0.0, False, problem.dynamics)
     draw_beside("played", problem.dynamics, run, str(tmp_path / "p.html"), problem=problem)
     beside = Page((tmp_path / "p.html").read_text())
     for page in (on_stage, beside):
