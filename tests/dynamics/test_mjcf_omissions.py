@@ -47,17 +47,17 @@ NAMED = {
     ),
     "tendon": (
         {}, TENDON.format('stiffness="3" damping="2" springlength=".1"'),
-        "tendons 't' (line 18, stiffness, damping) are not modelled",
+        "stiffness and damping of tendons 't' (line 18) are not modelled",
     ),
     "tendon's friction": (
-        {}, TENDON.format('frictionloss="3"'), "tendons 't' (line 18, dry friction) are not modelled",
+        {}, TENDON.format('frictionloss="3"'), "dry friction of tendons 't' (line 18) is not modelled",
     ),
     "tendon's armature": (
-        {}, TENDON.format('armature=".3"'), "tendons 't' (line 18, armature) are not modelled",
+        {}, TENDON.format('armature=".3"'), "armature of tendons 't' (line 18) is not modelled",
     ),
     "spatial tendon": (
         {}, '<tendon><spatial name="s" stiffness="5"><site site="origin"/><site site="tip"/></spatial></tendon>',
-        "tendons 's' (line 18, stiffness) are not modelled",
+        "stiffness of tendons 's' (line 18) is not modelled",
     ),
     "rotor of a tendon": (
         {}, TENDON.format("") + '<actuator><motor name="m" tendon="t" armature=".2" damping="3"/></actuator>',
@@ -81,7 +81,7 @@ NAMED = {
         "the delay of actuators 'm' (line 18, motor) is not modelled",
     ),
     "plastic tendon": (
-        {}, TENDON.format('stiffness="3" springyield=".01" springlength=".1"'), "tendons 't' (line 18, stiffness)",
+        {}, TENDON.format('stiffness="3" springyield=".01" springlength=".1"'), "stiffness of tendons 't' (line 18)",
     ),
     "gravity compensation": (
         {"body": 'gravcomp=".5"'}, "", "gravity compensation of 'one' (line 3) is not modelled",
@@ -140,7 +140,7 @@ def test_one_warning_tells_all_of_a_file(tmp_path):
     path = write(tmp_path, bodies(attributes) + "\n" + TENDON.format('damping=".1"'))
     for _ in range(2):
         assert mujoco_oracle.load(path)[1] == [
-            "robot: dry friction of 'a' (line 4) is not modelled; tendons 't' (line 18, damping) are not modelled;"
+            "robot: dry friction of 'a' (line 4) is not modelled; damping of tendons 't' (line 18) is not modelled;"
             " gravity compensation of 'one' (line 3) is not modelled"
         ]
 

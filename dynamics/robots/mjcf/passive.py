@@ -88,9 +88,11 @@ def note_the_rest(m: Any, elements: Elements, omissions: Omissions) -> None:
             "limits": limited and m.tendon_limited[i],
             "armature": m.tendon_armature[i],
         }
-        found = ", ".join(effect for effect, there in effects.items() if there)
+        found = [effect for effect, there in effects.items() if there]
         if found:
-            omissions.drop("tendons {} are not modelled", elements.named("tendon", i, found))
+            told = " and ".join([", ".join(found[:-1]), found[-1]] if found[1:] else found)
+            are = "are" if found[1:] or found[0] == "limits" else "is"
+            omissions.drop(f"{told} of tendons {{}} {are} not modelled", elements.named("tendon", i))
     if gravity(m).any():
         for b in np.flatnonzero(m.body_gravcomp).tolist():
             omissions.drop("gravity compensation of {} is not modelled", elements.named("body", b))
