@@ -74,7 +74,7 @@ def swept(
         known = any(ability(part, "tracked") is not None for part in (within, getattr(within, "system", None)))
         robot = ", or mayne.unlifted(solution), the motion of the robot within" if known else ""
         other = f"expected solution.feedback('solver'){robot}"
-        raise ProblemError(f"feedback: 'tracking' is for a robot's dynamics, got {got}; {other}")
+        raise ProblemError(f"solution: policies that track motions are for a robot's dynamics, got {got}; {other}")
     weigh = checked(weights if weights is not None else tracked.weights(X, U), problem.dynamics)
     stretches = tracked.stretches(problem.horizon)
     lasting = durations_of(problem.dynamics, problem.horizon)

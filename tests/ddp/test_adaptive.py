@@ -124,7 +124,7 @@ def test_bad_input_is_refused():
         solution.adaptive()(0.0, np.zeros(2))
     system = dynamics.FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1)
     flat = ddp.solve(ddp.Problem(system, [_Effort()], [], np.zeros(1), 5))
-    with pytest.raises(ddp.ProblemError, match="is for a robot's dynamics"):
+    with pytest.raises(ddp.ProblemError, match="are for a robot's dynamics"):
         flat.adaptive()
 
 

@@ -308,7 +308,7 @@ def test_systems_of_ones_own_have_the_solvers_policy_alone():
     system = FunctionDynamics(lambda x, u: x + u, 1, 1, 0.1)
     solution = ddp.solve(ddp.Problem(system, [Quadratic(np.ones(2), np.zeros(2))], [], [1.0], 5))
     assert solution.policy(0.1, solution.X[1]) == pytest.approx(solution.U[1])
-    with pytest.raises(ddp.ProblemError, match="'tracking' is for a robot's dynamics"):
+    with pytest.raises(ddp.ProblemError, match="policies that track motions are for a robot's dynamics"):
         solution.feedback("tracking")
     with pytest.raises(ddp.ProblemError, match=r"states of a .* are not compiled"):
         solution.policy.compiled()

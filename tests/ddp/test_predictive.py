@@ -111,6 +111,6 @@ def test_motions_that_are_not_predicted_are_refused():
         trot.predictive(0.01)
     plain = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, 0.1)
     line = ddp.solve(ddp.Problem(plain, [lambda x, u: u[0] ** 2], [lambda x, u: x[0] ** 2], [1.0], 5))
-    words = r"'tracking' is for a robot's dynamics, got FunctionDynamics; expected solution.feedback\('solver'\)"
+    words = r"policies that track motions are for a robot's dynamics, got FunctionDynamics; expected solution\.feedb"
     with pytest.raises(ProblemError, match=words):
         line.predictive(0.01)
