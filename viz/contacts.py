@@ -74,9 +74,9 @@ def as_schedule(schedule: Mapping[str, ArrayLike]) -> dict[str, Flags]:
 def named(field: str, value: Any, what: str, kind: type = object, one: str = "", some: str = "") -> Mapping[str, Any]:
     """``value`` if it is a mapping from names to instances of a class, each called ``one``, else ProblemError.
 
-    some: "one curve" or the like, which has to be there.
+    some: "one curve" or the like, which has to be there; where that is an instance, it may also come without a name.
     """
-    instance(field, value, Mapping, f"a mapping from names to {what}")
+    instance(field, value, Mapping, f"{one + ' or ' if one and some else ''}a mapping from names to {what}")
     for name, item in value.items():
         instance(f"{field}[{said(text(f'{field}: a name', name))}]", item, kind, one)
     if some and not value:

@@ -112,8 +112,7 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         return _several(robot, dt)
     robot = drawn(robot)
     if not isinstance(getattr(robot, "model", None), pin.Model):
-        simulated = "; of a simulation give its robot, .X and a step of time" if hasattr(robot, "X") else ""
-        raise ProblemError(f"robot: expected a Robot from mayne.load, or solutions, got {said(robot)}{simulated}")
+        raise ProblemError(f"robot: expected a Robot from mayne.load, or solutions, got {said(robot)}{_meant(robot)}")
     if isinstance(X, Solved):
         solution = _solution("X", "", X)
         if solution.Q.shape[1] != robot.model.nq:
@@ -124,6 +123,17 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         raise ProblemError(f"{missing}: expected it with a robot; a Solution alone knows its robot, states and times")
     Q = configurations("X", X, robot)
     return [Motion("", robot, Q, instants(dt, len(Q)))]
+
+
+def _meant(robot: Any) -> str:
+    """Say what to give in place of what is no robot, as the end of a sentence."""
+    if hasattr(robot, "X"):
+        return "; of a simulation give its robot, .X and a step of time"
+    if axes(robot) > 0 and not isinstance(robot, (list, tuple)):
+        return "; states come after their robot: save_html(path, robot, X, dt)"
+    if isinstance(robot, (list, tuple)) and any(isinstance(one, Solved) for one in robot):
+        return '; several have names: {"first": solution, "second": other}'
+    return "; a problem has no motion before it is solved" if hasattr(robot, "horizon") else ""
 
 
 def _several(given: Mapping[Any, Any], dt: ArrayLike | None) -> list[Motion]:

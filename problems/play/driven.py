@@ -98,7 +98,7 @@ class Driven:
         self, planner: Walking | RecedingHorizon, every: float = 0.04, rate: float = 500.0, friction: float = 0.7,
         softness: float = 0.02,
     ) -> None:  # fmt: skip
-        instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
+        instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or RecedingHorizon(problem)")
         self.planner, self.system = planner, system_of(planner.system, "planner")
         self.robot = self.system.robot
         self._every = positive("every", every)

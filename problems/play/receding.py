@@ -29,6 +29,7 @@ from ddp.protocols import Array
 from ddp.receding import RecedingHorizon
 from ddp.solutions.explanation import misses_of
 from dynamics.robots.mjcf.compiling import quietly
+from dynamics.robots.omissions import warn_once
 from problems.legs import base_pose, heading_of
 from problems.play.played import Play, PlayedSystem
 from problems.play.simulation import (
@@ -38,6 +39,7 @@ from problems.play.simulation import (
     control_step,
     feet_of,
     limits_at,
+    mass_factor,
     played,
     pushed,
     system_of,
@@ -140,15 +142,19 @@ def simulate_receding(
     the plan that is made of it, as `RecedingHorizon.vary` takes them: ``lambda t: {"target": pose_at(t)}``.
     Raises ProblemError for bad input, and ModelError where MuJoCo is not installed.
     """
-    instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or a RecedingHorizon")
+    instance("planner", planner, (Walking, RecedingHorizon), "Walking(...) or RecedingHorizon(problem)")
     choice("inside", inside, ("mujoco",))
     system, wanted = system_of(planner.system, "planner"), _as_function(command)
     if vary is not None and not (callable(vary) and isinstance(planner, RecedingHorizon)):
-        raise ProblemError(f"vary: expected a function of time for a RecedingHorizon, or none, got {said(vary)}")
+        what = 'a function of time for a RecedingHorizon, as lambda t: {"target": pose_at(t)}'
+        raise ProblemError(f"vary: expected {what}, got {said(vary)}")
     if not isinstance(planner, Walking) and (callable(command) or np.any(_rows(command))):
         raise ProblemError("command: expected none, it is what gaits walk by")
     period, step = positive("every", every), control_step(rate, positive("duration", duration), system.dt)
     count = max(1, round(duration / step))
+    if period > duration:
+        longer = f"{period:g} s is longer than the duration of {duration:g} s"
+        warn_once(f"every: {longer}, so the first plan is the only one")
     affordable("duration", duration, 4 * count * (system.nx + system.nu))
     if pushes is not None and not isinstance(pushes, Mapping):
         raise ProblemError(f"pushes: expected a mapping from times to velocities, got {said(pushes)}")
@@ -161,7 +167,7 @@ def simulate_receding(
     if friction is not None and not feet_of(system):
         raise ProblemError(f"friction: expected none, {system.robot.name} does not stand on feet")
     mu = 0.7 if friction is None else positive("friction", friction)
-    soft, factor = positive("softness", softness), positive("mass", mass)
+    soft, factor = positive("softness", softness), mass_factor(mass)
     late, spread = at_least_zero("delay", delay), at_least_zero("noise", noise)
     within_motion("delay", late, count * step)
     rng = np.random.default_rng(integer("seed", seed))

@@ -75,6 +75,9 @@ Controller = Callable[[float, Array], Array]
 Touching = Callable[[], NDArray[np.bool_]]
 """Function that tells which feet touch the ground now."""
 
+HEAVY = 4.0
+"""Factor on masses beyond which a warning tells that it is no mass in kg."""
+
 OTHERS = "a loop of yours plays such: x = system.step(x, solution.policy(t, x))"
 """Advice for systems that MuJoCo does not play."""
 
@@ -121,7 +124,7 @@ def simulate(
     problem = problem_of(solution)
     choice("inside", inside, ("mujoco",))
     system = system_of(problem.dynamics)
-    kick, factor, late = pushed(push, system.robot), positive("mass", mass), at_least_zero("delay", delay)
+    kick, factor, late = pushed(push, system.robot), mass_factor(mass), at_least_zero("delay", delay)
     spread = at_least_zero("noise", noise)
     if friction is not None and not feet_of(system):
         raise ProblemError(f"friction: expected none, {system.robot.name} does not stand on feet")
@@ -366,6 +369,13 @@ def pushed(push: ArrayLike | None, robot: Robot, field: str = "push") -> Array |
             " or upwards as well [m/s]"
         )
     return np.concatenate([given, np.zeros(3 - len(given))])
+
+
+def mass_factor(mass: float) -> float:
+    """A factor on masses; one that may be meant as a mass [kg] is warned of."""
+    if (factor := positive("mass", mass)) > HEAVY:
+        warn_once(f"mass: it is a factor, the robot is {factor:g} times as heavy as planned")
+    return factor
 
 
 def control_step(rate: float, duration: float, planned: float) -> float:

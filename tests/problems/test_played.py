@@ -150,3 +150,11 @@ def test_controls_that_are_held_for_longer_than_the_plans_steps_are_warned_of(re
     caplog.clear()
     simulate_receding(ddp.RecedingHorizon(arm.reach("ur5", horizon=6)), duration=0.1, rate=10.0)
     assert "rate: a control lasts 0.1 s" in caplog.text
+
+
+def test_masses_and_milliseconds_in_place_of_factors_and_seconds_are_warned_of(reach, caplog):
+    simulate_receding(ddp.RecedingHorizon(arm.reach("ur5", horizon=6)), duration=0.05, every=20.0, mass=1.1, rate=200.0)
+    assert "every: 20 s is longer than the duration of 0.05 s, so the first plan is the only one" in caplog.text
+    problems.simulate(reach, rate=200.0, mass=18.4)
+    assert "mass: it is a factor, the robot is 18.4 times as heavy as planned" in caplog.text
+    assert len(caplog.records) == 2

@@ -87,7 +87,7 @@ def test_bad_input_is_named(tmp_path, solutions, name, message):
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda path: viz.plot_convergence(3.0, path), "solutions: expected a mapping from names"),
+        (lambda path: viz.plot_convergence(3.0, path), "solutions: expected a Solution or a mapping from names"),
         (lambda path: viz.plot_convergence({"DDP": 3.0}, path), r"solutions\['DDP'\]: expected a Solution, got 3.0"),
         (lambda path: viz.plot_convergence(SOLUTIONS, path, title=3), "title: expected a text .* got 3"),
         (lambda path: viz.plot_convergence(SOLUTIONS, "x" * 300 + ".png"), "path: expected the path of a file"),

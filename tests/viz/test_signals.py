@@ -106,7 +106,7 @@ def test_states_and_controls_without_common_names_both_begin_at_the_top(tmp_path
         (lambda: viz.Signal([0.0], [1.0], (3,)), "names: a name: expected a text"),
         (lambda: viz.plot_solution({}, "a.svg"), "solutions: expected at least one"),
         (lambda: viz.plot_solution({"a": 3}, "a.svg"), r"solutions\['a'\]: expected a Solution, got 3"),
-        (lambda: viz.plot_solution("a", "a.svg"), "solutions: expected a mapping"),
+        (lambda: viz.plot_solution("a", "a.svg"), "solutions: expected a Solution or a mapping"),
     ],
 )
 def test_bad_input_is_named(make, message):
