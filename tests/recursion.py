@@ -33,7 +33,7 @@ def closed(closing, gap: Array, weight: Array) -> tuple[Array, Array]:
     n = len(gap)
     if closing.address == 0:
         return np.eye(n), np.zeros((n, n))
-    out = np.empty((2, n, n))
+    out = np.stack([np.eye(n), np.zeros((n, n))])  # of which only some is written
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(closing.address)
     call(closing.context, gap.ctypes.data, weight.ctypes.data, out.ctypes.data)
     return out[0], out[1]

@@ -236,7 +236,8 @@ def test_closing_is_the_second_order_of_the_deviation_behind_a_gap(rng, kinds):
     system = RobotDynamics(chain_of(*kinds), 0.02)
     n = system.n
     x = np.concatenate([system.robot.random_configuration(rng), rng.normal(size=system.robot.nv)])
-    gap, weight, out = 0.8 * rng.normal(size=n), rng.normal(size=n), np.empty((2, n, n))
+    gap, weight = 0.8 * rng.normal(size=n), rng.normal(size=n)
+    out = np.stack([np.eye(n), np.zeros((n, n))])
     reached = system.integrate(x, gap)
 
     def deviation(Y):

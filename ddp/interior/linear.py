@@ -21,6 +21,7 @@ from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, as_matrix, floats_at, hold, rows_of
 from ddp.machine.number import QUAD, WIDTH
 from ddp.machine.simd import multiply_add
+from ddp.sweeps.gaps import pass_back
 from ddp.sweeps.horizon import Horizon, own
 from ddp.sweeps.limits import is_bent, sizes
 from ddp.sweeps.riccati import coupling_at, ends_at
@@ -89,13 +90,22 @@ def multipliers(memory, follows, costate, weights):
             costate[t, i] = g[i]
         if t > 0:
             w = to[t - 1]
-            for i in range(n):
-                w[i] = g[i]
-                if bent:
-                    w[i] = blend * dot(p.bends[t - 1][(n + i) * n :], y[t], n)
             if bent:
-                add_transposed(w, p.bends[t - 1], g, n, n, n)
+                pass_back(p.crossed, p.bends[t - 1], n, g, w)
+                add_curvature(p.crossed, p.bends[t - 1][n * n :], n, blend, y[t], w)
+            else:
+                for i in range(n):
+                    w[i] = g[i]
     hold(scratch)
+
+
+@kernel
+def add_curvature(blocks, C, n, blend, y, w):
+    """w (n,) += blend C y, of C (n, n) and blocks as in `gaps.cross`."""
+    for b in range(len(blocks)):
+        first, size = blocks[b, 0], blocks[b, 1]
+        for i in range(first, first + size):
+            w[i] += blend * dot(C[i * n + first :], y[first:], size)
 
 
 @kernel

@@ -13,6 +13,7 @@ import numpy as np
 
 from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.machine.addresses import array_at
+from ddp.machine.algebra import dot
 from ddp.machine.memory import address_of, floats_at, hold, rows_of
 from ddp.machine.rows import add_rows, copy_rows
 from ddp.machine.tiles import WIDTH, add_product
@@ -61,6 +62,31 @@ def cross(r, blocks, J, C, blend):
             add_rows(own + 8 * begin, lx, blend, C + there, n, size, inside)
 
 
+@kernel
+def pass_across(blocks, J, n, y, out):
+    """out (n,) := J y, of J (n, n) and blocks as in `cross`."""
+    for i in range(n):
+        out[i] = y[i]
+    for b in range(len(blocks)):
+        first, size = blocks[b, 0], blocks[b, 1]
+        for i in range(first, first + size):
+            out[i] = dot(J[i * n + first :], y[first:], size)
+
+
+@kernel
+def pass_back(blocks, J, n, w, out):
+    """out (n,) := Jᵀ w, of J (n, n) and blocks as in `cross`."""
+    for i in range(n):
+        out[i] = w[i]
+    for b in range(len(blocks)):
+        first, size = blocks[b, 0], blocks[b, 1]
+        for j in range(first, first + size):
+            out[j] = 0.0
+        for i in range(first, first + size):
+            for j in range(first, first + size):
+                out[j] += w[i] * J[i * n + j]
+
+
 @inline
 def steps_of(z, memory):
     """n, nu, whether steps are semi-implicit, how many runs are bent, and vectors p, w (n,), l_u (nu,) to work in."""
@@ -84,14 +110,13 @@ def weigh(horizon, follows, unused, none):  # type: ignore[no-untyped-def]
     for j in range(n):
         p[j] = z.lz[z.N, j]
     for t in range(z.N - 1, -1, -1):
-        for j in range(n):
-            w[j] = p[j]
         if crossing and is_open(z.gaps[t], n):
             J = np.int64(closed.ctypes.data)
             call_contraction(z.closing, z.closing_context, address_of(z.gaps[t]), address_of(p), J)
+            pass_back(z.crossed, floats_at(J), n, p, w)
+        else:
             for j in range(n):
-                w[j] = 0.0
-            add_rows_times(w, p, floats_at(J), 0, n, n)
+                w[j] = p[j]
         lz, A, B = z.lz[t], z.A[t], z.B[t]
         for j in range(n):
             z.weights[t, j], p[j] = w[j], lz[j]

@@ -24,6 +24,7 @@ from ddp.machine.algebra import dot
 from ddp.machine.declared import each
 from ddp.machine.memory import as_matrix, floats_at
 from ddp.machine.struct import Struct, matrix
+from ddp.sweeps.gaps import pass_across
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sweeping import Sweeping, recur
 
@@ -190,8 +191,13 @@ def roll(p, limited, u, x, y):
                 cost += 0.5 * added[i] * dot(p.rows[t][i * (nz + 1) + n :], added, nu)
         for i in range(n):
             y[t + 1, i] = dot(p.A[t][i * n :], x[t], n) + dot(p.B[t][i * nu :], u[t], nu)
-        for i in range(n):
-            x[t + 1, i] = p.gaps[t, i] + (dot(p.bends[t][i * n :], y[t + 1], n) if bent else y[t + 1, i])
+        if bent:
+            pass_across(p.crossed, p.bends[t], n, y[t + 1], x[t + 1])
+            for i in range(n):
+                x[t + 1, i] += p.gaps[t, i]
+        else:
+            for i in range(n):
+                x[t + 1, i] = p.gaps[t, i] + y[t + 1, i]
     return cost
 
 

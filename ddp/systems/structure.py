@@ -81,7 +81,7 @@ def blocks_of(closing: Contraction, n: int) -> NDArray[np.int64]:
     """The blocks of `Structure`."""
     if closing.address == 0:
         return np.zeros((0, 2), dtype=np.int64)
-    gap, out = np.linspace(0.1, 0.2, n), np.empty((2, n, n))
+    gap, out = np.linspace(0.1, 0.2, n), np.stack([np.eye(n), np.zeros((n, n))])
     closing.call(gap, gap, out)
     bent = (out[0] != np.eye(n)) | (out[1] != 0.0)
     edges = np.flatnonzero(np.diff(bent.any(axis=0) | bent.any(axis=1), prepend=False, append=False))

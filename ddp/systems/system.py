@@ -189,7 +189,8 @@ class System(Protocol):
 
         With y = f(x ⊕ dx, u + du) ⊖ f(x, u), the deviation from the next state is log(Exp(gap) Exp(y)). It writes
         the Jacobian (n, n) in y at 0, then the Hessian (n, n) of ``weight @`` it. Address 0 where states are flat.
-        Where entries differ from the unit matrix's, and from zero, depends on the system alone.
+        Where entries differ from the unit matrix's, and from zero, depends on the system alone; others stay as they
+        are, or are written: nobody reads them.
         """
 
 
