@@ -18,7 +18,7 @@ from ddp.many.neighbours import Policies, Tree
 from ddp.many.plan import Block, Indices
 from ddp.many.rows import Rows, empty_rows
 from ddp.options import DDP
-from ddp.parallel.functions import check_sent, digests_of
+from ddp.parallel.functions import check_sent, sent_of
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
@@ -50,7 +50,7 @@ class Work:
     spare: list[Solves] = field(default_factory=list)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"spare": [], "functions": digests_of(self.problem)}
+        return vars(self) | {"spare": [], "functions": sent_of(self.problem)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         check_sent(state["problem"], state.pop("functions"))

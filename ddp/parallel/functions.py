@@ -1,10 +1,26 @@
 """Users' functions in other processes: modules are imported anew there, without what has been set in them since."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+import numpy as np
+
+from ddp.constraints.constraint import DerivedConstraint
+from ddp.constraints.jitted import CompiledJittedConstraint
+from ddp.costs.jitted import CompiledDerivedTerm
+from ddp.costs.terms import DerivedTerm
 from ddp.costs.traced import TracedTerm
 from ddp.errors import ProblemError
+from ddp.packages import PACKAGES
 from ddp.problem import Problem
+from ddp.protocols import Array
+from ddp.systems.by_knot import ByKnot
+
+SAME = 1e-6
+"""Values of a function that differ by less, relative to the largest of them, are the same."""
+
+Sent = Mapping[str, bytes | Array]
+"""Digests of functions that were traced, values of others, by the names of their parts."""
 
 
 def digests_of(problem: Problem) -> dict[str, bytes]:
@@ -18,12 +34,47 @@ def digests_of(problem: Problem) -> dict[str, bytes]:
     return found
 
 
-def check_sent(problem: Problem, sent: Mapping[str, bytes]) -> None:
+def sent_of(problem: Problem) -> Sent:
+    """All that `check_sent` compares: `digests_of`, and two values of each function that Python or numba calls."""
+    return {**digests_of(problem), **dict(_values(problem))}
+
+
+def check_sent(problem: Problem, sent: Sent) -> None:
     """Raise ProblemError, naming the part, unless functions here are those that were ``sent``."""
-    for name, digest in digests_of(problem).items():
-        if sent.get(name) != digest:
+    for name, here in sent_of(problem).items():
+        there = sent.get(name)
+        if here != there if isinstance(here, bytes) else isinstance(there, np.ndarray) and _differ(here, there):
             raise ProblemError(
                 f"{name}: reads other values in another process than here: modules are imported anew there, without"
                 " what has been set in them since; give values as attributes of an object that is sent, or as"
                 " parameters, or use threads"
             )
+
+
+def _differ(here: Array, there: Array) -> bool:
+    size = np.abs(there[np.isfinite(there)]).max(initial=0.0)
+    return here.shape != there.shape or not np.allclose(here, there, rtol=0.0, atol=SAME * size, equal_nan=True)
+
+
+def _values(problem: Problem) -> Iterator[tuple[str, Array]]:
+    """Values of users' functions that are not traced, near x0; without those that raise something there."""
+    own, system = (DerivedTerm, CompiledDerivedTerm, DerivedConstraint, CompiledJittedConstraint), problem.dynamics
+    asked: list[tuple[str, Callable[[Array, Array], Any]]] = []
+    if isinstance(system, ByKnot) and not system.digest:
+        asked.append(("dynamics", lambda X, U: [system.step(x, u) for x, u in zip(X, U, strict=True)]))
+    parts: list[tuple[str, Any]] = [(name, term) for name, term, _ in problem.terms()]
+    for name, part in parts + [(placed.name, placed.constraint) for placed in problem.placed]:
+        if isinstance(part, own) or type(part).__module__.partition(".")[0] not in PACKAGES:
+            asked.append((name, part.values))
+    if asked:
+        u = np.linspace(0.1, 0.2, system.nu)
+        try:
+            X = np.array([problem.x0, system.integrate(problem.x0, np.linspace(0.1, 0.2, system.n))])
+            U = np.clip([u, -u], problem.lower[0], problem.upper[0])
+        except Exception:  # whatever a user's own integrate raises
+            return
+        for name, function in asked:
+            try:
+                yield name, np.array(function(X, U), dtype=float)
+            except Exception:  # whatever a user's function raises: a solve tells of it, with its knot
+                continue

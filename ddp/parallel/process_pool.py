@@ -25,7 +25,7 @@ import numpy as np
 
 from ddp.errors import DDPError, ModelError, ProblemError, SolveError
 from ddp.parallel.differentiator import Differentiator
-from ddp.parallel.functions import check_sent, digests_of
+from ddp.parallel.functions import check_sent, sent_of
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -60,7 +60,7 @@ class Processes(Differentiator):
     def __init__(self, problem: Problem, count: int) -> None:
         refuse_daemons("workers", count, "solve with workers=1 or threads")
         try:
-            self._pickled = pickle.dumps((problem, digests_of(problem)))
+            self._pickled = pickle.dumps((problem, sent_of(problem)))
         except (pickle.PicklingError, AttributeError, TypeError) as reason:
             raise ProblemError(
                 f"workers: the problem cannot be sent to {count} processes ({reason}): "

@@ -26,6 +26,22 @@ def gained(x, u):
     return GAIN * (x @ x)
 
 
+def _scaled(x, u):
+    return np.array([x[0] + GAIN * u[0], x[1]])
+
+
+scaled = FunctionDynamics(_scaled, 2, 1, dt=0.1, derivatives="differences")
+
+
+class Gained:
+    """`gained` as a term that Python calls."""
+
+    derivatives = "differences"
+
+    def value(self, x, u):
+        return gained(x, u)
+
+
 class straight:  # noqa: N801
     def value(self, x, u):
         return 0.01 * (u @ u)

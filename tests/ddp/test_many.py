@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -305,6 +306,25 @@ def test_values_set_in_a_module_are_no_others_in_stores_and_processes(tmp_path, 
         pytest.raises(ddp.ProblemError, match=r"terminal\[0\].*: reads other values in another process than here"),
     ):
         ddp.solve_many(problem, over, executor=pool)
+
+
+def test_values_that_python_reads_of_a_module_are_no_others_in_processes(monkeypatch):
+    plain = ddp.Problem(dynamics=drift, running=[straight()], terminal=[], x0=np.ones(2), horizon=5)
+    bound = ddp.Inequality(many_systems.gained, upper=9.0, derivatives="differences")
+    problems = {
+        "terminal[0] (Gained)": dataclasses.replace(plain, terminal=[many_systems.Gained()]),
+        "dynamics": dataclasses.replace(plain, dynamics=many_systems.scaled),
+        "constraints[0] (Inequality of gained)": dataclasses.replace(plain, constraints=[bound]),
+    }
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        for problem in problems.values():
+            assert ddp.solve_many(problem, {"x0": np.ones((2, 2))}, executor=pool).converged.all()
+        monkeypatch.setattr(many_systems, "GAIN", 3.0)
+        for name, problem in problems.items():
+            with pytest.raises(ddp.ProblemError, match=f"^{re.escape(name)}: reads other values in another process"):
+                ddp.solve_many(problem, {"x0": np.ones((2, 2))}, executor=pool)
+    with pytest.raises(ddp.ProblemError, match=r"^dynamics: reads other values in another process"):
+        ddp.solve(problems["dynamics"], workers="processes:2")
 
 
 def test_functions_that_cannot_be_sent_are_solved_by_this_process(problem, over, monkeypatch, caplog):
