@@ -39,7 +39,7 @@ T = TypeVar("T")
 LEG = 20
 """Iterations between two times that a file is written."""
 
-VERSION = 3
+VERSION = 4
 """Version of what a journal keeps, and of what iterations make of it: another one goes on to another result."""
 
 

@@ -13,6 +13,7 @@ from ddp.models.attempt import HessianModel, Limits
 from ddp.models.globalisation import shift, swept
 from ddp.options import DDP
 from ddp.solutions.status import End, Ending, Record, Watcher, limit_reached
+from ddp.sooner import come_sooner, may_come_sooner
 from ddp.starts import CLOSED
 from ddp.unbounded import GROWN, Trajectory, is_unbounded
 
@@ -175,10 +176,13 @@ class Descent:
         attempt = self.model.iterate(iterate)
         if attempt is None:
             return None
+        before = iterate.cost
         verdict, iterate.settled = judged(iterate, attempt, tolerance, iterate.settled)
         iterate.accept(attempt.step)
+        if verdict == GOES_ON and not iterate.constrained and may_come_sooner(iterate, attempt, before, tolerance):
+            come_sooner(iterate)
         return Improved(
-            verdict, attempt.step.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu,
+            verdict, iterate.cost, attempt.gradient, attempt.expected, attempt.step.alpha, attempt.mu,
             attempt.hessian, attempt.blend, iterate.gap, attempt.contraction,
         )  # fmt: skip
 

@@ -47,7 +47,7 @@ class Iterate:
         of the one that follows from the guess where states are imposed, or see `return_above`; infinite where there is
         none, or constraints count.
     start: which states it began with, in words.   guess: what it began with, until something else is known.
-    obstacle: why the guess has no finite cost, in words; None if it has one.
+    obstacle: why the guess has no finite cost, in words, or None.   timed: whether an earlier motion is kept in time.
     units (nz,): of states and controls, in which steps are measured if ``foreign``; else one.
     multipliers (m,): of constraints, where a method finds them that needs no Lagrangian as a cost.
     line: where searches go along policies, and what they met.   swept: the sweep of the last search.
@@ -71,7 +71,7 @@ class Iterate:
         self.problem, self.work, self.line = problem, work, Line(problem)
         self.multipliers: Array | None = None
         self.guess: Guess | None = guess
-        self.given = guess.imposed
+        self.given, self.timed = guess.imposed, guess.earlier is not None
         self._search = Backtracking() if search is None else search
         self.swept: Sweep | None = None
         self.separable, self.coupled, self.limited = problem.separable, problem.objective.coupled, False

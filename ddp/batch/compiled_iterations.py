@@ -173,9 +173,15 @@ class CompiledIterations:
             Lengths, **sizes, **now, **policy, gaps=at["gaps"], to_X=at["to_X"], to_U=at["to_U"],
             alphas=at["alphas"], to_notes=at["notes"], noted=noted,
         )  # fmt: skip
+        later = {"X": at["best_X"], "U": at["best_U"], "k": policy["k"], "K": at["later_K"]}
+        self._sooner = filled(
+            Lengths, **sizes, **later, gaps=at["gaps"], to_X=at["to_X"], to_U=at["to_U"], alphas=at["alphas"],
+            to_notes=at["notes"], noted=noted,
+        )  # fmt: skip
         self._single = filled(
-            Single, track=routines.address("track"), lengths=self._lengths, count=problem.lanes, X=own["to_X"],
-            U=own["to_U"], notes=own["notes"], numbers=at["numbers"], **{name: at[name] for name in LEFT},
+            Single, track=routines.address("track"), lengths=self._lengths, sooner=self._sooner, count=problem.lanes,
+            X=own["to_X"], U=own["to_U"], notes=own["notes"], numbers=at["numbers"],
+            **{name: at[name] for name in LEFT},
         )  # fmt: skip
         derivatives = {name: address(array) for name, array in zip(Derivatives._fields, out[:-1], strict=False)}
         self._trajectory, self._in_limits = (
@@ -206,10 +212,11 @@ class CompiledIterations:
             worker=self._worker.address, table=address(self._table), derived=self._derived, decisions=self._decisions,
             horizons=horizons.reshape(-1), trajectory=self._trajectory.address,
             boxed_trajectory=self._in_limits.address, **limits,
-            **now, **policy, **{name: at[name] for name in TRIED}, gaps=at["gaps"],
+            **now, **policy, **{name: at[name] for name in TRIED}, gaps=at["gaps"], later_K=at["later_K"],
         )  # fmt: skip
         self._worker.lanes = np.array([self._lane.address])
-        self._lengths.lower, self._lengths.upper = address(self._worker.lower), address(self._worker.upper)
+        for lengths in (self._lengths, self._sooner):
+            lengths.lower, lengths.upper = address(self._worker.lower), address(self._worker.upper)
 
     def turned(self, problem: Problem, solver: DDP) -> bool:
         """Turn to a problem whose dynamics have this structure, or to the last one again.
@@ -253,7 +260,8 @@ class CompiledIterations:
         lower, upper = map(address, self._limits)
         point_to(self._lane, table=address(table))
         point_to(self._worker, terms=len(table), lower=lower, upper=upper, limited=int(problem.limited))
-        point_to(self._lengths, lower=lower, upper=upper)
+        for lengths in (self._lengths, self._sooner):
+            point_to(lengths, lower=lower, upper=upper)
 
     def improve(self) -> Improved | None:
         """Make an iteration; None, after `leave`, if no sweep succeeds."""
@@ -284,7 +292,7 @@ class CompiledIterations:
         age, followed = iterate.backward.state
         found = {name: getattr(iterate, name) for name in COPIED}
         found |= {"limited": int(iterate.limited), "scaled": iterate.known != 0, "age": age, "followed": followed}
-        found |= {"gap": iterate.gap, "torn": int(self.torn)}
+        found |= {"gap": iterate.gap, "torn": int(self.torn), "timed": int(iterate.timed)}
         assign(lane, found)
         assign(self._derived, {"owner": 0, "known": iterate.known})
         assign(self._single, {"lost": 0, "diverged": 0})
@@ -331,7 +339,7 @@ def _shapes(N: int, nx: int, n: int, nu: int, lanes: int, noted: int) -> dict[st
     trajectories = "X", "U", *TRIED, *LEFT
     return {name: (N + 1, nx) if name.endswith("X") else (N, nu) for name in trajectories} | {
         "to_X": (lanes, (N + 1) * nx), "to_U": (lanes, N * nu), "gaps": (N, n), "alphas": (WIDTH,),
-        "numbers": (REPORTED,), "notes": (lanes, N * noted),
+        "numbers": (REPORTED,), "notes": (lanes, N * noted), "later_K": (N, nu, n),
     }  # fmt: skip
 
 

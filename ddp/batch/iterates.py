@@ -168,5 +168,5 @@ def report(w, lane, verdict, touches):
     out[0], out[1] = float(verdict), 1.0 if touches else 0.0
     if verdict != NO_STEP:
         m = s.best
-        out[2], out[3], out[4], out[5] = s.cost[m], s.gradient[m], s.expected[m], s.alpha[m]
+        out[2], out[3], out[4], out[5] = lane.cost, s.gradient[m], s.expected[m], s.alpha[m]
         out[6], out[7], out[8], out[9] = s.used_mu[m], float(m), s.used_blend[m], float(lane.contracted[m])

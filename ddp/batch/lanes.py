@@ -16,9 +16,10 @@ from ddp.protocols import Array
 from ddp.sweeps.lane_sweep import EightSweeps
 from ddp.sweeps.sweeping import Sweeping
 
-IDLE, SWEEPS, BEGINS, OPENS, SEARCHES, GOES_FURTHER, FOLLOWS = range(7)
+IDLE, SWEEPS, BEGINS, OPENS, SEARCHES, GOES_FURTHER, FOLLOWS, COMES_SOONER = range(8)
 """Stages of a lane: without a problem, waiting for a sweep, or the meaning of the rollout that it waits for: its guess,
-the gaps of states that stay at x0, a step of a search, a longer one beside a full one, the end of full-space steps."""
+the gaps of states that stay at x0, a step of a search, a longer one beside a full one, the end of full-space steps, a
+motion that comes sooner as a whole."""
 
 NOT_SWEPT, SHARED, FAILED, ALONE = range(4)
 """States of the sweep that an attempt begins with: not asked for, swept or failed with others', or to be made alone."""
@@ -59,13 +60,15 @@ class Single(Struct):
     """Memory that a worker's only lane has besides, where `ddp.solve` asks for one iteration at a time.
 
     track: address of the routine that rolls out ``lengths``, ``count`` step lengths at most, which take no longer than
-    one, into X (count, (N+1) nx), U (count, N nu), notes (count, N noted).   numbers: of the last iteration.
+    one, into X (count, (N+1) nx), U (count, N nu), notes (count, N noted); sooner: the same, of one that comes sooner.
+    numbers: of the last iteration.
     diverged: whether the last step that was tried diverged; lost: whether any did, the last of them to lost_X, lost_U.
     unpriced_X, unpriced_U: trajectory of the last step whose cost is no number.
     """
 
     track: int = integer()
     lengths: Lengths = nested(Lengths)
+    sooner: Lengths = nested(Lengths)
     count: int = integer()
     X, U, notes = each(3, matrix, constant=False)
     numbers: Array = reals(constant=False)
@@ -152,7 +155,7 @@ class Lane(Struct):
     alpha, reached: the step that is searched, the cost of the best one beyond a full one, which is of ``longer``.
     X, U: the iterate; tried_X, tried_U: where a rollout writes; best_X, best_U: the best attempt of an iteration,
     while others follow; reached_X, reached_U: addresses of the best attempt in the end, in any of these.
-    kept_X, kept_U: the best of longer steps.
+    kept_X, kept_U: the best of longer steps.   knots, later_K: by which a motion comes sooner, and its gains.
     k, K: the policy of the last sweep.   low, high: how far controls are from their limits.   scratch: of
     sweeps within limits, a `ddp.sweeps.limits.Scratch`.
     """
@@ -175,7 +178,8 @@ class Lane(Struct):
     settled, iterations = each(2, variable_integer)
     X, U, tried_X, tried_U, best_X, best_U = each(6, reals, constant=False)
     reached_X, reached_U = each(2, variable_integer)
-    kept_X, kept_U, k, K, gaps, low, high = each(7, reals, constant=False)
+    kept_X, kept_U, k, K, gaps, low, high, later_K = each(8, reals, constant=False)
+    knots, timed = each(2, variable_integer)
     scratch: int = integer()
 
 

@@ -8,9 +8,10 @@ to depends on no other: a lane's arithmetic is its own, and whoever is done make
 
 import numpy as np
 
-from ddp.batch import iterates
+from ddp.batch import iterates, later_policies
 from ddp.batch.lanes import (
     BEGINS,
+    COMES_SOONER,
     CONVERGED,
     COST,
     DONE,
@@ -92,6 +93,9 @@ def roll_out(w):
         lane = Lane(w.lanes[w.taken[i if i < count else 0]])
         eight.X[i], eight.U[i], eight.to_X[i] = address_of(lane.X), address_of(lane.U), address_of(lane.tried_X)
         eight.k[i], eight.K[i], eight.to_U[i] = address_of(lane.k), address_of(lane.K), address_of(lane.tried_U)
+        if lane.stage == COMES_SOONER:
+            eight.X[i], eight.U[i] = address_of(lane.best_X), address_of(lane.best_U)
+            eight.K[i] = address_of(lane.later_K)
         eight.gaps[i], eight.alphas[i] = address_of(lane.gaps), lane.alpha
         eight.imposed[i] = 1.0 if lane.stage == OPENS else 0.0
         eight.torn |= lane.torn
@@ -118,7 +122,7 @@ def load(w, lane):
     copy(lane.U, w.u0[M], nu)
     if w.alone != 0:
         iterates.clip(w, lane.U, lane.U)
-    lane.limited = 0
+    lane.limited, lane.timed = 0, 1 if w.alone == 0 else 0
     for i in range(N * nu):
         lane.k[i] = 0.0
     iterates.forget(lane)
@@ -165,6 +169,11 @@ def arrive(w, lane, cost):
             search_ended(w, lane, 0.0, lane.cost, lane.X, lane.U)
     elif lane.stage == FOLLOWS:
         follow_to_end(w, lane, cost)
+    elif lane.stage == COMES_SOONER:
+        lane.stage = IDLE
+        if later_policies.ends(w, lane, cost) and end_iteration(w, lane, GOES_ON, False):
+            iterates.begin_iteration(lane.decisions)
+            propose(w, lane, lane.decisions.mode)
     else:
         if -np.inf < cost < lane.reached:
             keep(w, lane, cost)
@@ -277,11 +286,10 @@ def search_ended(w, lane, alpha, cost, X, U):
 
 @kernel
 def finish_iteration(w, lane):
-    """Accept the best attempt of an iteration; whether another one follows."""
+    """Accept the best attempt of an iteration; whether another one follows now."""
     s = lane.decisions
-    if w.single.address != 0:
-        verdict, touches = iterates.accept(w, lane) if s.best != NOBODY else (NO_STEP, False)
-        iterates.report(w, lane, verdict, touches)
+    if s.best == NOBODY and w.single.address != 0:
+        iterates.report(w, lane, NO_STEP, False)
         return False
     if s.best == NOBODY and w.limited != 0 and lane.limited == 0:
         iterates.limit(w, lane)
@@ -289,7 +297,25 @@ def finish_iteration(w, lane):
     if s.best == NOBODY:
         leave(w, lane)
         return False
+    before = lane.cost
     verdict, touches = iterates.accept(w, lane)
+    if verdict == GOES_ON and lane.limited != 0:
+        lane.stage = IDLE
+        if later_policies.begins(w, lane, before):
+            return False
+    return end_iteration(w, lane, verdict, touches)
+
+
+@kernel
+def end_iteration(w, lane, verdict, touches):
+    """Report an iteration, or end the solve or not, by the verdict on it; whether another one follows now.
+
+    touches: whether sweeps have to know limits of controls from now on.
+    """
+    s = lane.decisions
+    if w.single.address != 0:
+        iterates.report(w, lane, verdict, touches)
+        return False
     if touches:
         iterates.limit(w, lane)
     lane.iterations += 1

@@ -131,7 +131,7 @@ class _Memory:
         self.room = RoomOwner(*sizes)
         self.sweeping = sweeping_of(sweep_function(*sizes).address, N, self.room.address)
         self.weigh = weigh_of(*sizes)
-        lengths = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n]
+        lengths = [(N + 1) * nx, N * nu] * 4 + [N * nu, N * nu * n, N * n, N * nu * n * problem.limited]
         rows = [aligned_zeros((count, length)) for length in lengths]
         self.rows = rows
         self.eight = eight_of(N, nx, n, nu)
@@ -200,7 +200,7 @@ class _Memory:
             if bool(blockwise) >= in_blocks and limited >= boxed else None
             for torn in (False, True) for boxed in (False, True) for in_blocks in (False, True)
         ]  # fmt: skip
-        X, U, tried_X, tried_U, best_X, best_U, kept_X, kept_U, k, K, gaps = (row[index] for row in self.rows)
+        X, U, tried_X, tried_U, best_X, best_U, kept_X, kept_U, k, K, gaps, later_K = (row[index] for row in self.rows)
         trajectory = Trajectory(
             N=N, nx=d.nx, n=d.n, nu=d.nu, records=d.record_size, X=address(X), U=address(U), A=address(out.A),
             B=address(out.B), record=address(out.record), weights=address(self.weights), T=address(T), size=T[0].size,
@@ -220,6 +220,7 @@ class _Memory:
             **{name: box.get(name, np.zeros(1)).reshape(-1) for name in ("low", "high")}, scratch=scratch.address,
             trajectory=trajectory.address, boxed_trajectory=boxed_trajectory.address, gaps=gaps, k=k, K=K,
             X=X, U=U, tried_X=tried_X, tried_U=tried_U, best_X=best_X, best_U=best_U, kept_X=kept_X, kept_U=kept_U,
+            later_K=later_K,
         )  # fmt: skip
 
     def run(self, begin: int, end: int) -> None:

@@ -4,7 +4,7 @@
 import numpy as np
 
 from ddp.batch.iterates import begin_iteration
-from ddp.batch.lanes import GOES_FURTHER, IDLE, Lane, Worker
+from ddp.batch.lanes import COMES_SOONER, GOES_FURTHER, IDLE, Lane, Worker
 from ddp.batch.loop import arrive, propose
 from ddp.batch.sweeps import copy, price
 from ddp.compiling.kernel import call_contraction, kernel
@@ -28,7 +28,8 @@ def iterate(worker):
 @kernel
 def try_next(w, lane):
     """Try the next step length, of those that were rolled out ahead, as several of them take no longer than one."""
-    one, p, nx, nu = w.single, w.single.lengths, (w.N + 1) * w.nx, w.N * w.nu
+    one, nx, nu = w.single, (w.N + 1) * w.nx, w.N * w.nu
+    p = one.sooner if lane.stage == COMES_SOONER else one.lengths
     if lane.ahead == 0:
         roll_ahead(w, lane, p)
     row = p.count - lane.ahead
@@ -37,7 +38,7 @@ def try_next(w, lane):
     copy(lane.tried_U, one.U[row], nu)
     cost = price(w, lane, lane.tried_X, lane.tried_U, one.notes[row], p.noted)
     one.diverged = 0
-    if not abs(cost) < np.inf and lane.alpha <= 1.0:
+    if not abs(cost) < np.inf and 0.0 < lane.alpha <= 1.0:
         finite = True
         for i in range(nx - w.nx, nx):
             finite = finite and abs(lane.tried_X[i]) < np.inf

@@ -171,11 +171,11 @@ def shifted(placed: Sequence[Placed], N: int, multipliers: Array, steps: int) ->
         if entry.stop == N + 1:
             own = own[:-1]  # those at x_N stay
         if len(own) > steps:
-            entry.own(later)[: len(own)] = _moved(own, steps)
+            entry.own(later)[: len(own)] = moved(own, steps)
     return later
 
 
-def _moved(rows: Array, steps: int) -> Array:
+def moved(rows: Array, steps: int) -> Array:
     """Rows of knots as they are ``steps`` knots later, the last one repeated."""
     return np.concatenate([rows[steps:], np.repeat(rows[-1:], steps, axis=0)])
 

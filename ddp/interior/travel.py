@@ -28,11 +28,9 @@ from ddp.interior.row_steps import BELOW, BOUNDED, S, rooms
 from ddp.interior.trials import Worth, leave_room, place_controls, roll_out, take, take_lane, weigh
 from ddp.machine.addresses import array_at
 from ddp.machine.trajectories import Lengths
+from ddp.sooner import FURTHEST
 
 logger = logging.getLogger("mayne")
-
-FURTHEST = 4
-"""A motion comes sooner by no more than the horizon divided by this, at once."""
 
 PAYS = 1e-6
 """Share of its worth by which a motion has to be better."""

@@ -297,7 +297,7 @@ def test_files_of_other_versions_are_refused(tmp_path):
     ddp.solve(problem, ddp.DDP(max_iterations=9, step="linear"), checkpoint=file, throw=False)
     arrays = dict(np.load(file))
     none = {name: array for name, array in arrays.items() if not name.startswith("journal")}
-    for others in (none, arrays | {"journal_version": np.array(2)}):  # whose full-space steps ended otherwise
+    for others in (none, arrays | {"journal_version": np.array(3)}):  # whose motions came sooner elsewhere
         np.savez(file, **others)
         with pytest.raises(ddp.ProblemError, match=r"checkpoint: .*file.npz.* is of another version of mayne"):
             ddp.solve(problem, ddp.DDP(step="linear"), checkpoint=file)
