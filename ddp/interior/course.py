@@ -181,7 +181,8 @@ def is_crossing(s, p, way):
 def is_solved(s, p, way):
     """Whether all errors are small."""
     allowed, enough = max(TOLERANCE, s.tolerance), s.tolerance * (unit(p) + abs(p.cost))
-    small = max(p.gap, beyond(p)) <= TOLERANCE and errors(p, 0.0, unit(p)) <= allowed
+    closed = TOLERANCE if p.first > 0 else TOLERANCE * np.sqrt(unit(p) / p.scale)  # by what all costs now
+    small = max(p.gap, beyond(p)) <= closed and errors(p, 0.0, unit(p)) <= allowed
     return small and way.expected <= enough
 
 

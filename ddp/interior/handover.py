@@ -34,7 +34,7 @@ from ddp.interior.course import TOLERANCE
 from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.measures import gauge
 from ddp.interior.parts_in_python import straying
-from ddp.interior.scaling import factors_of
+from ddp.interior.scaling import factors_of, gaps_at
 from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of, units_at
 from ddp.machine.written import address
 from ddp.options import is_way
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 
 ASTRAY = 10.0
 """Rollouts go far astray where a full one raises the cost by so many times what it promises to lower it."""
+
+SHORTER = 0.5
+"""Share of what gaps are measured by in full-space steps, by which a first one tells whether these go further: it may
+open half as much as they may."""
 
 WORSE = 0.01
 """Share of the cost by which full-space steps may end above what rollouts had reached."""
@@ -106,8 +110,10 @@ def _goes_further(descent: Descent) -> bool:
         X, gaps = straying(d)(iterate.X, alpha * dX, U)
     except ModelError:  # there is no motion
         return False
-    factors = np.empty_like(iterate.gaps)
-    gauge(iterate.X, factors)
+    factors = np.ones_like(iterate.gaps)
+    if d.nx == n:
+        size = gaps_at(iterate.problem, iterate.work.derivatives, iterate.X, iterate.U)
+        gauge(size if iterate.limited else SHORTER * size, factors)
     before, cost = float(np.linalg.norm(factors * iterate.gaps)), iterate.problem.total(X, U)
     empty = Filter(np.zeros(0), np.zeros(0))
     begin_filter(empty, before, False, scale_of(iterate))

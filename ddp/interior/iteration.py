@@ -17,7 +17,7 @@ from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, en
 from ddp.interior.measures import sums
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
-from ddp.interior.trials import accept, along, gauged, penalised, rolled, violated
+from ddp.interior.trials import accept, along, gauged, measure, penalised, rolled, violated
 from ddp.machine.addresses import array_at
 from ddp.machine.variables import struct_like
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
@@ -64,6 +64,7 @@ LESS_PROXIMAL = 0.1
 def begin(memory, decisions, done, known):
     """Begin with another barrier function, after so many iterations; known: see `course.UNKNOWN`."""
     s, p = Decisions(decisions), Memory(memory)
+    measure(memory)
     p.penalty = penalised(p)
     begin_filter(s, p.theta, p.first > 0, p.scale)
     s.mu, s.stiff, s.stuck, s.done, s.fell, s.known = 0.0, 0, 0, done, done, known

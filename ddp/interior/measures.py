@@ -14,10 +14,6 @@ from ddp.machine.number import WIDTH, lane_of, where_less
 from ddp.machine.simd import load_some, multiply_add, store_some
 from ddp.machine.triangles import magnitude
 
-MOVED = 1e2
-"""Motion of a coordinate of states, from the initial one on, from which its gaps are measured by it: less tells of no
-other units."""
-
 HALFWAY = 0.5**0.5
 """Shares of a power of two below this are nearer to its half, by their ratio."""
 
@@ -37,21 +33,27 @@ def to_powers_of_two(sizes):
 
 
 @kernel
-def gauge(X, out):
-    """Factors of gaps out (N, n) of a motion X (N+1, nx), and whether any is not one: where states have large units.
+def weights(separable, diagonal, H, n):
+    """Sums (nz,) over the horizon of the diagonals of Hessians of costs, as absolute numbers.
 
-    Gaps of states of 1e6 are as large: by themselves they would count as far from closed, and steps would be tiny.
-    Without constraints: with rows, which gaps are added to, both are measured by `scaling.units_of`.
+    separable, H, diagonal: as of `ddp.costs.hessians.scales`.
     """
-    N, n, any_other = out.shape[0], out.shape[1], False
-    for i in range(n):
-        moved = 0.0
-        for t in range(1, N + 1 if X.shape[1] == n else 0):  # not on manifolds, whose units are known
-            moved = max(moved, abs(X[t, i] - X[0, i]))
-        other = MOVED < moved < np.inf
-        any_other = any_other or other
-        for t in range(N):
-            out[t, i] = 1.0 / nearest_power(moved) if other else 1.0
+    total = np.zeros(H.shape[1])
+    for t in range(H.shape[0]):
+        for i in range(H.shape[1] if t < H.shape[0] - 1 else n):
+            total[i] += abs(diagonal[t, i] if separable[t] else H[t, i, i])
+    return total
+
+
+@kernel
+def gauge(size, out):
+    """Factors out (N, n) of gaps := inverses of powers of two next to sizes (nz,) of states; whether any is not one."""
+    any_other = False
+    for i in range(out.shape[1]):
+        factor = 1.0 / nearest_power(size[i])
+        any_other = any_other or factor != 1.0
+        for t in range(out.shape[0]):
+            out[t, i] = factor
     return any_other
 
 

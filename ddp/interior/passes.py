@@ -116,10 +116,18 @@ def differentiate(memory):
         J[p.entries - (p.M - p.first) :] = 1.0  # of limits, which are last
         scale(arrays(p).table, J, factors_of(p))
     copy(p.gaps, p.opened, p.N * p.n)
-    closed = ROUNDING * absolute(array_at(p.X, ((p.N + 1) * p.nx,)))[0] if p.first == 0 else 0.0
+    closed = ROUNDING * largest_state(p) if p.first == 0 and p.gap > 0.0 else 0.0
     p.horizon = p.torn_horizon if p.gap > closed else p.whole_horizon
     Sweeping(p.sweeping).horizon = p.horizon
     p.contracted = 0
+
+
+@kernel
+def largest_state(p):
+    """The largest number of a state, as gaps are measured."""
+    if p.gauging != 0:
+        return absolute_in_units(array_at(p.X, (p.N + 1, p.nx)), array_at(p.gauge, (p.n,)))[0]
+    return absolute(array_at(p.X, ((p.N + 1) * p.nx,)))[0]
 
 
 @kernel

@@ -131,6 +131,7 @@ class Point:
         y[: self.first] = multipliers / self.factors
         bounds.start_warm(y, values, self.barrier)
         self.differentiate()
+        self.do(trials.measure)
         self.adjoint(K)
         if self.limited:
             self.do(passes.find_limit_forces)

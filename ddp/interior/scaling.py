@@ -25,7 +25,7 @@ from ddp.compiling.kernel import inline, kernel
 from ddp.constraints import row_table
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError
-from ddp.interior.measures import nearest_power, to_powers_of_two
+from ddp.interior.measures import nearest_power, to_powers_of_two, weights
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -40,9 +40,12 @@ ORDINARY, NEAR_ONE = ((0.01, 200.0), (0.01, 1e3)), (0.1, 30.0)
 """Sizes, or motion, of states and controls that tell of no other units; where any do, those near one have one of one.
 Costs alone do not tell: a guess that leads far away makes all seem cheap."""
 
-AT_LEAST, STILL = 0.1, 1e-6
-"""Share of what costs as much as all does which counts as motion; and share of itself, or of what controls may move,
-below which a coordinate of states is still."""
+FAR = 100.0
+"""Motion of states within limits, or size of those that rest, that tells of other units."""
+
+AT_LEAST, OF_GAPS, STILL = 0.1, 0.5, 1e-6
+"""Share of what costs as much as all does which counts as motion, and which gaps are measured by; and share of itself,
+or of what controls may move, below which a coordinate of states is still."""
 
 
 def ones(problem: Problem) -> Array:
@@ -73,10 +76,17 @@ def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
     They tell the same as `units_of`, of all states and controls, with nothing else to go by: where those of a problem
     are so many times larger, these are as well.
     """
-    n, largest = problem.dynamics.n, np.abs(X).max(axis=0)
-    size = _sizes(problem, d, X, U, extents(X, U, n), by_states=True)
-    size[:n] = np.where(size[:n] < STILL * largest, largest, size[:n])
+    n = problem.dynamics.n
+    costs, moved = problem.plain.values(X, U), extents(X, U, n)
+    size = sizes(costs, weights_of(problem, d), problem.lower, problem.upper, d.A, d.B, moved, AT_LEAST, True)
+    tell_still(size, X, n)
     return _near(size)
+
+
+def gaps_at(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
+    """Sizes (nz,) of `sizes_of_gaps`."""
+    costs, limits = problem.plain.values(X, U), (problem.lower, problem.upper)
+    return sizes_of_gaps(costs, weights_of(problem, d), *limits, d.A, d.B, X, U, problem.limited)
 
 
 def _near(size: Array) -> Array:
@@ -86,13 +96,10 @@ def _near(size: Array) -> Array:
     return near
 
 
-def _sizes(problem: Problem, d: Derivatives, X: Array, U: Array, moved: Array, by_states: bool = False) -> Array:
-    """Sizes (nz,) of states and controls by how far they have moved, and by what costs as much as all does.
-
-    by_states: whether controls that tell nothing are as large as what moves states by their sizes.
-    """
+def _sizes(problem: Problem, d: Derivatives, X: Array, U: Array, moved: Array) -> Array:
+    """Sizes (nz,) of states and controls by how far they have moved, and by what costs as much as all does."""
     costs = problem.plain.values(X, U)
-    return sizes(costs, weights_of(problem, d), problem.lower, problem.upper, d.A, d.B, moved, by_states)
+    return sizes(costs, weights_of(problem, d), problem.lower, problem.upper, d.A, d.B, moved, AT_LEAST, False)
 
 
 def weights_of(problem: Problem, d: Derivatives) -> Array:
@@ -116,18 +123,39 @@ def extents(X, U, n):
 
 
 @kernel
-def weights(separable, diagonal, H, n):
-    """See `weights_of`."""
-    total = np.zeros(H.shape[1])
-    for t in range(H.shape[0]):
-        for i in range(H.shape[1] if t < H.shape[0] - 1 else n):
-            total[i] += abs(diagonal[t, i] if separable[t] else H[t, i, i])
-    return total
+def sizes_of_gaps(costs, weights, lower, upper, A, B, X, U, limited):
+    """Sizes (nz,) of flat states that their gaps are measured by without constraints; and of controls.
+
+    They are of what costs as much as all does, as d in ½ Σ l_xx d² = Σ |l|, so that they are known where nothing moves
+    and change as units do; weights (nz,) are sums of l_xx. States that cost nothing are as large as they move, or as
+    controls move them.   limited: whether controls are. There sizes are one, but for motion beyond `FAR`, or such sizes
+    of states that rest: by those of others a glider takes 18 % more iterations, and arms that fall do not come back.
+    """
+    n, size = A.shape[1], extents(X, U, A.shape[1])
+    moved = size.copy()
+    for i in range(n):
+        size[i] = 0.0 if weights[i] > 0.0 else size[i]
+    size = sizes(costs, weights, lower, upper, A, B, size, OF_GAPS, True)
+    tell_still(size, X, n)
+    for i in range(n if limited else 0):
+        far = moved[i] if moved[i] > 0.0 else size[i]
+        size[i] = far if FAR < far < np.inf else 1.0
+    return size
 
 
 @kernel
-def sizes(costs, weights, lower, upper, A, B, moved, by_states):
-    """See `_sizes`."""
+def tell_still(size, X, n):
+    """Sizes of flat states (n,) that are all but nothing beside these := those of the states."""
+    for i in range(n):
+        most = 0.0
+        for t in range(X.shape[0]):
+            most = max(most, abs(X[t, i]))
+        size[i] = most if size[i] < STILL * most else size[i]
+
+
+@kernel
+def sizes(costs, weights, lower, upper, A, B, moved, at_least, by_states):
+    """Sizes (nz,) of `_sizes`; by_states: whether controls that tell nothing are as large as what moves states."""
     (N, n, nu), dear, size, reach = B.shape, 2.0 * np.abs(costs).sum(), moved.copy(), np.zeros(B.shape[1])
     for i in range(n + nu):
         own = np.sqrt(dear / weights[i])
@@ -136,7 +164,7 @@ def sizes(costs, weights, lower, upper, A, B, moved, by_states):
             for t in range(N):
                 most = max(most, abs(lower[t, i - n]), abs(upper[t, i - n]))
             own = min(own, most) if own > 0.0 else most
-        size[i] = max(size[i], AT_LEAST * own if own < np.inf else 0.0)
+        size[i] = max(size[i], at_least * own if own < np.inf else 0.0)
     for j in range(nu):
         moves = 0.0
         for i in range(n):

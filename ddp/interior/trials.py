@@ -13,7 +13,7 @@ from ddp.constraints.row_table import evaluate
 from ddp.costs import cost_table
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT
-from ddp.interior.measures import approach, copy, gauge, multiply, sizes, stay_off, sums
+from ddp.interior.measures import approach, copy, gauge, multiply, sizes, stay_off, sums, weights
 from ddp.interior.memory import (
     EVALUATE,
     LANES,
@@ -33,6 +33,7 @@ from ddp.interior.memory import (
     units_of,
 )
 from ddp.interior.passes import terms_of
+from ddp.interior.scaling import sizes_of_gaps
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.memory import floats_at
 from ddp.machine.trajectories import Lengths
@@ -238,17 +239,33 @@ def accept(memory, found, alpha):
 def begin(memory):
     """Go to the states of the point with controls, slacks and excesses of the trial: where a solve begins."""
     p = Memory(memory)
-    factors, units = array_at(p.gauge, (p.N, p.n)), units_of(p)
-    if p.first == 0:
-        p.gauging = 1 if gauge(trajectory(p)[0], factors) else 0
-    else:
-        p.gauging = p.foreign
-        for t in range(p.N):
-            for i in range(p.n):
-                factors[t, i] = 1.0 / units[i]
+    p.gauging = 1 if gauge(units_of(p), array_at(p.gauge, (p.N, p.n))) else 0
     array_at(p.dX, (p.N + 1, p.n))[:] = 0.0
     stray(p)
     take(p, weigh(p, np.inf))
+
+
+@kernel
+def measure(memory):
+    """Measure gaps of a point whose derivatives are known, where it has no constraints and is flat.
+
+    With rows, which gaps are added to, both are measured by `scaling.units_of`; units of manifolds are known.
+    """
+    p = Memory(memory)
+    if p.first == 0 and p.nx == p.n:
+        measure_freely(p)
+
+
+@apart
+def measure_freely(p):
+    """Measure gaps by sizes of states, see `scaling.sizes_of_gaps`."""
+    N, n, nz, (X, U, _, residual), (lower, upper) = p.N, p.n, p.n + p.nu, trajectory(p), limits(p)
+    H, diagonal = array_at(p.lzz, (N + 1, nz, nz)), array_at(p.diagonal, (N + 1, nz))
+    cheap = weights(integers_at(p.costs_separable, (N + 1,)), diagonal, H, n)
+    A, B, l = array_at(p.A, (N, n, n)), array_at(p.B, (N, n, p.nu)), array_at(p.l, (N + 1,))
+    size = sizes_of_gaps(l, cheap, lower, upper, A, B, X, U, p.boxed != 0)
+    p.gauging = 1 if gauge(size, array_at(p.gauge, (N, n))) else 0
+    p.theta, p.gap, p.missed = sizes(gauged(p, p.opened), residual)
 
 
 @kernel

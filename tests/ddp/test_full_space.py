@@ -7,7 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from constrained_systems import UR5_TO, noisy, on_a_rail, point_to_point
-from test_units import cart
+from test_units_of_gaps import cart
 
 import ddp
 from ddp import options

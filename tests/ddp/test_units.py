@@ -10,7 +10,6 @@ import ddp
 from ddp import checkpoint
 from ddp.constraints import impossible
 from ddp.differences import POINTS, WEIGHTS
-from ddp.interior.measures import gauge, to_powers_of_two
 from dynamics import FunctionDynamics
 from tests.ddp.systems import cartpole_step, pendulum_step
 
@@ -51,26 +50,6 @@ def test_batches_take_the_same_way_in_any_units(states, controls):
     assert found.converged.all()
     assert (found.iterations == plain.iterations).all()
     np.testing.assert_allclose(found.cost, plain.cost, rtol=1e-9)
-
-
-def cart(states, **changes):
-    """A cart-pole's swing-up, by full-space steps, whose states are so many times what they are in SI units."""
-    upright, weights = np.array([0.0, np.pi, 0.0, 0.0]), np.array([0.1, 0.1, 0.01, 0.01])
-
-    def running(x, u):
-        return 0.5 * (weights * (x / states - upright)) @ (x / states - upright) + 0.005 * u[0] ** 2
-
-    system = FunctionDynamics(lambda x, u: states * cartpole_step(x / states, u), 4, 1, dt=0.02)
-    end = [lambda x, u: 500.0 * ((x / states - upright) @ (x / states - upright))]
-    return ddp.Problem(system, [running], end, np.zeros(4), 100, **changes)
-
-
-@pytest.mark.parametrize("states", [2.0**10, 2.0**20, 2.0 ** np.array([20.0, 0.0, 20.0, 0.0])], ids=["3", "6", "mixed"])
-def test_full_space_steps_need_few_iterations_where_states_are_large(states):
-    plain, found = ddp.solve(cart(1.0)), ddp.solve(cart(states))
-    assert any(record.full_space for record in found.history)
-    assert found.iterations <= 1.5 * plain.iterations
-    assert found.cost == pytest.approx(plain.cost, rel=1e-9)
 
 
 def on_rails(states=1.0, control=1.0, cost=1.0, rows=1.0):
@@ -161,15 +140,6 @@ def test_solves_in_other_units_go_on_from_checkpoints_to_the_same_bits(tmp_path,
     again = ddp.solve(problem, checkpoint=file)
     assert again.iterations == whole.iterations
     assert (again.X == whole.X).all()
-
-
-def test_units_of_gaps_and_of_states_midway_between_powers_of_two_double_with_them():
-    moved = 2.0**0.5 * 2.0 ** np.arange(7.0, 11.0)
-    factors = np.empty((1, 4))
-    assert gauge(np.array([np.zeros(4), moved]), factors)
-    assert (factors[0, :-1] == 2.0 * factors[0, 1:]).all()
-    to_powers_of_two(moved)
-    assert (factors[0] == 1.0 / moved).all()
 
 
 @pytest.mark.parametrize("length", [2.0**10, 2.0**-10], ids=["mm", "km"])
