@@ -7,6 +7,7 @@ import numpy as np
 
 from ddp.constraints.constraint import DerivedConstraint
 from ddp.constraints.jitted import CompiledJittedConstraint
+from ddp.costs.batch import inside
 from ddp.costs.jitted import CompiledDerivedTerm
 from ddp.costs.terms import DerivedTerm
 from ddp.costs.traced import TracedTerm
@@ -15,40 +16,42 @@ from ddp.packages import PACKAGES
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
+from ddp.systems.system import ability
 
 SAME = 1e-6
 """Values of a function that differ by less, relative to the largest of them, are the same."""
 
-Sent = Mapping[str, bytes | Array]
-"""Digests of functions that were traced, values of others, by the names of their parts."""
+Sent = tuple[Mapping[str, bytes], Mapping[str, Array]]
+"""Digests of functions that were traced, and values of others, by the names of their parts."""
 
 
 def digests_of(problem: Problem) -> dict[str, bytes]:
     """Digests of the functions that were traced, with the numbers that they read, by the names of their parts."""
     found = {"dynamics": getattr(problem.dynamics, "digest", b"")}
     for name, term, _ in problem.terms():
-        found |= {name: term.traced.digest} if isinstance(term, TracedTerm) else {}
+        found |= {name: own.traced.digest} if isinstance(own := inside(term), TracedTerm) else {}
     for placed in problem.placed:
-        if (traced := getattr(placed.constraint, "traced", None)) is not None:
+        if (traced := getattr(inside(placed.constraint), "traced", None)) is not None:
             found[placed.name] = traced.digest
     return found
 
 
 def sent_of(problem: Problem) -> Sent:
     """All that `check_sent` compares: `digests_of`, and two values of each function that Python or numba calls."""
-    return {**digests_of(problem), **dict(_values(problem))}
+    return digests_of(problem), dict(_values(problem))
 
 
 def check_sent(problem: Problem, sent: Sent) -> None:
     """Raise ProblemError, naming the part, unless functions here are those that were ``sent``."""
-    for name, here in sent_of(problem).items():
-        there = sent.get(name)
-        if here != there if isinstance(here, bytes) else isinstance(there, np.ndarray) and _differ(here, there):
-            raise ProblemError(
-                f"{name}: reads other values in another process than here: modules are imported anew there, without"
-                " what has been set in them since; give values as attributes of an object that is sent, or as"
-                " parameters, or use threads"
-            )
+    (digests, values), (their_digests, theirs) = sent_of(problem), sent
+    differing = [name for name, here in digests.items() if their_digests.get(name) != here]
+    differing += [name for name, here in values.items() if name in theirs and _differ(here, theirs[name])]
+    if differing:
+        raise ProblemError(
+            f"{differing[0]}: reads other values in another process than here: modules are imported anew there, without"
+            " what has been set in them since; give values as attributes of an object that is sent, or as parameters,"
+            " or use threads"
+        )
 
 
 def _differ(here: Array, there: Array) -> bool:
@@ -60,11 +63,12 @@ def _values(problem: Problem) -> Iterator[tuple[str, Array]]:
     """Values of users' functions that are not traced, near x0; without those that raise something there."""
     own, system = (DerivedTerm, CompiledDerivedTerm, DerivedConstraint, CompiledJittedConstraint), problem.dynamics
     asked: list[tuple[str, Callable[[Array, Array], Any]]] = []
-    if isinstance(system, ByKnot) and not system.digest:
+    if not ability(system, "thread_safe") or (isinstance(system, ByKnot) and not system.digest):
         asked.append(("dynamics", lambda X, U: [system.step(x, u) for x, u in zip(X, U, strict=True)]))
     parts: list[tuple[str, Any]] = [(name, term) for name, term, _ in problem.terms()]
     for name, part in parts + [(placed.name, placed.constraint) for placed in problem.placed]:
-        if isinstance(part, own) or type(part).__module__.partition(".")[0] not in PACKAGES:
+        innermost = inside(part)
+        if isinstance(innermost, own) or type(innermost).__module__.partition(".")[0] not in PACKAGES:
             asked.append((name, part.values))
     if asked:
         u = np.linspace(0.1, 0.2, system.nu)

@@ -23,6 +23,8 @@ import ddp
 from ddp.many import driver, executors
 from ddp.many.executors import Threads
 from ddp.many.rows import LONGEST, said_in
+from dynamics import augment
+from problems.lifted import lifted
 
 HERE = Path(__file__).parent
 
@@ -308,23 +310,29 @@ def test_values_set_in_a_module_are_no_others_in_stores_and_processes(tmp_path, 
         ddp.solve_many(problem, over, executor=pool)
 
 
-def test_values_that_python_reads_of_a_module_are_no_others_in_processes(monkeypatch):
+def test_values_that_are_not_traced_are_no_others_in_processes(monkeypatch):
+    """Of what Python calls, and of terms and systems within compositions."""
     plain = ddp.Problem(dynamics=drift, running=[straight()], terminal=[], x0=np.ones(2), horizon=5)
-    bound = ddp.Inequality(many_systems.gained, upper=9.0, derivatives="differences")
-    problems = {
-        "terminal[0] (Gained)": dataclasses.replace(plain, terminal=[many_systems.Gained()]),
-        "dynamics": dataclasses.replace(plain, dynamics=many_systems.scaled),
-        "constraints[0] (Inequality of gained)": dataclasses.replace(plain, constraints=[bound]),
-    }
+    bound = ddp.Inequality(many_systems.gained, upper=99.0, derivatives="differences")
+    called, traced = (dataclasses.replace(plain, terminal=[t]) for t in (many_systems.Gained(), many_systems.gained))
+    moved = dataclasses.replace(plain, dynamics=many_systems.scaled)
+    problems = [
+        ("terminal[0] (Gained)", called),
+        ("terminal[0] (Gained)", lifted(called, augment.rates(drift), np.zeros(1))),
+        ("terminal[0] (gained)", lifted(traced, augment.rates(drift), np.zeros(1))),
+        ("constraints[0] (Inequality of gained)", dataclasses.replace(plain, constraints=[bound])),
+        ("dynamics", lifted(moved, augment.rates(many_systems.scaled), np.zeros(1))),
+        ("dynamics", moved),
+    ]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        for problem in problems.values():
-            assert ddp.solve_many(problem, {"x0": np.ones((2, 2))}, executor=pool).converged.all()
+        for _, problem in problems:
+            assert ddp.solve_many(problem, {"x0": np.array([problem.x0] * 2)}, executor=pool).converged.all()
         monkeypatch.setattr(many_systems, "GAIN", 3.0)
-        for name, problem in problems.items():
+        for name, problem in problems:
             with pytest.raises(ddp.ProblemError, match=f"^{re.escape(name)}: reads other values in another process"):
-                ddp.solve_many(problem, {"x0": np.ones((2, 2))}, executor=pool)
+                ddp.solve_many(problem, {"x0": np.array([problem.x0] * 2)}, executor=pool)
     with pytest.raises(ddp.ProblemError, match=r"^dynamics: reads other values in another process"):
-        ddp.solve(problems["dynamics"], workers="processes:2")
+        ddp.solve(moved, workers="processes:2")
 
 
 def test_functions_that_cannot_be_sent_are_solved_by_this_process(problem, over, monkeypatch, caplog):
