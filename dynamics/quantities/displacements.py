@@ -5,10 +5,11 @@ how far they move the mass: with the mass matrix M,
 
     dqᵀ M dq = ∫ |δr|² dm
 
-is a weight of errors in any coordinates, whatever basis strains have, and however many rods in a row make up one. As
-errors of joints are weighed in rad and m, it is scaled to W = D M D: the diagonal of W is 1 for joints, and D² = 1/I
-for a rod and rods that it carries, with I the moment of inertia about its base of all that it carries. An error of
-strains weighs as much as the angle of a hinge at the base that moves the mass as far.
+is a weight of errors in any coordinates, whatever basis strains have. As errors of joints are weighed in rad and m, it
+is scaled to W = D M D: the diagonal of W is 1 for joints, and D² = 1/I for a rod, with I the moment of inertia about
+its base of all that it carries. An error of its strains weighs as much as the angle of a hinge there that moves the
+mass as far. With the inertia about the first of several rods in a row, which is as good for arms, a platform on three
+pillars errs by 15 mm under a delay of 20 ms, in place of 0.2.
 """
 
 from __future__ import annotations
@@ -25,14 +26,10 @@ from dynamics.rods.hybrid_robot import HybridRobot
 
 def squares_of_angles(robot: HybridRobot, q: Array) -> Array:
     """W (nv, nv) of a robot at q (nq,): errors dq weigh ``dqᵀ W dq`` as squares of angles [rad²]."""
-    M, joints, poses = mass_matrix(robot, q), robot.recipe.model, poses_of_chain(robot, q)
+    M, poses = mass_matrix(robot, q), poses_of_chain(robot, q)
     scale = np.diag(M).copy()
-    rods = {joints.getJointId(rod.name): rod.name for rod in robot.rods}
-    for b in sorted(rods, reverse=True):  # those that carry others after these
-        inertia = inertia_about_base(robot, poses, rods[b])
-        for carried in joints.subtrees[b].tolist():
-            if carried in rods:
-                scale[robot.coordinates(rods[carried])] = inertia
+    for rod in robot.rods:
+        scale[robot.coordinates(rod.name)] = inertia_about_base(robot, poses, rod.name)
     D = scale**-0.5
     return D[:, None] * M * D
 

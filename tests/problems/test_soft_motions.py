@@ -238,34 +238,23 @@ def test_feedback_does_not_count_on_cables_that_do_not_pull(reached, feedback):
 
 
 def test_errors_of_strains_weigh_as_angles_of_a_hinge_that_moves_the_mass_as_far():
-    """Against the motion of Pinocchio's bodies in the chain of the robot."""
-    build = Assembly("swung").joint("hinge", pin.JointModelRY())
-    build.rod(finger(), "hinge", tendons=TENDONS)
+    """Against the motion of Pinocchio's bodies in the chain of the robot, for rods in a row."""
+    build = Assembly("swung").joint("shoulder", pin.JointModelRY()).rod(finger("arm"), "shoulder", tendons=TENDONS)
+    build.joint("elbow", pin.JointModelRY(), "arm/tip").rod(finger(), "elbow")
     robot = build.body(pin.Inertia.FromSphere(0.05, 0.02), "finger/tip").robot()
-    q = np.concatenate([[0.3], np.zeros(robot.nv - 1)])
-    W = squares_of_angles(robot, q)
-    chain, rng = robot.chain, np.random.default_rng(0)
-    data = chain.createData()
+    q, rng = np.zeros(robot.nv), np.random.default_rng(0)
+    q[robot.coordinates("shoulder")], q[robot.coordinates("elbow")] = 0.3, -0.2
+    W, chain, data = squares_of_angles(robot, q), robot.chain, robot.chain.createData()
 
     def moved(dq):
         there = pin.difference(chain, robot.to_chain(q - 1e-5 * dq), robot.to_chain(q + 1e-5 * dq)) / 2e-5
         return 2.0 * pin.computeKineticEnergy(chain, data, robot.to_chain(q), there)
 
-    hinge = np.eye(robot.nv)[0]
-    for dq in (hinge, np.append(0.0, rng.normal(size=robot.nv - 1)), np.append(0.1, rng.normal(size=robot.nv - 1))):
-        assert dq @ W @ dq == pytest.approx(moved(dq) / moved(hinge), rel=1e-6)
-
-
-def test_two_rods_in_a_row_weigh_like_one():
-    def rod(name, length):
-        return Rod(name, length, Circle(0.01), SILICONE, bending=0, gauss=6)
-
-    whole = Assembly("one").rod(rod("a", 0.4)).robot()
-    parts = Assembly("two").rod(rod("a", 0.2)).rod(rod("b", 0.2), "a/tip").robot()
-    weights = squares_of_angles(whole, whole.q0), squares_of_angles(parts, parts.q0)
-    for bent in np.eye(2):
-        single, double = (dq @ W @ dq for dq, W in zip((bent, np.tile(bent, 2)), weights, strict=True))
-        assert double == pytest.approx(single, rel=0.02)
+    for joint, rod in (("elbow", "finger"), ("shoulder", "arm")):
+        hinge, bent = np.zeros((2, robot.nv))
+        hinge[robot.coordinates(joint)], bent[robot.coordinates(rod)] = 1.0, rng.normal(size=6)
+        for dq in (hinge, bent, bent - 3.0 * hinge):
+            assert dq @ W @ dq == pytest.approx(moved(dq) / moved(hinge), rel=1e-6)
 
 
 def test_adaptive_policies_begin_as_others_with_weights_of_rods(solution):
