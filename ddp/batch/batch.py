@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.batch.lanes import COST, DONE
 from ddp.batch.native import Guess, Results
 from ddp.batch.solves import Others, Solves, guess_of
+from ddp.constraints.placement import shifted
 from ddp.costs import cost_table
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Motion, Start, as_guess
@@ -20,7 +21,8 @@ from ddp.options import DDP, as_solver
 from ddp.places import varied_each
 from ddp.problem import Problem
 from ddp.protocols import Array
-from ddp.solutions.solution import badness
+from ddp.solutions.solution import Solution, badness
+from ddp.solutions.status import Status
 from ddp.starts import start_policy
 from ddp.successive import Closing
 
@@ -133,8 +135,8 @@ class Batch(Closing):
         if self._begun.any():
             guess = self._moved_on(X0)
 
-            def start(i: int) -> Motion | None:
-                return Motion(guess.X[i], guess.U[i], guess.K[i]) if self._begun[i] else None
+            def start(i: int) -> Start:
+                return self._led_on(i, Motion(guess.X[i], guess.U[i], guess.K[i])) if self._begun[i] else None
 
             self._solve([self.problem] * self.size, guess, start, X0)
         else:
@@ -176,6 +178,17 @@ class Batch(Closing):
             except DDPError:  # `ddp.solve` says what is wrong
                 X[i], U[i], K[i] = X0[i], np.nan, 0.0
         return Guess(X, U, K, False)
+
+    def _led_on(self, i: int, later: Motion) -> Start:
+        """The last motion of a problem a knot later, with the multipliers of constraints if there are any."""
+        placed, nan = self.problem.placed, float("nan")
+        if not placed:
+            return later
+        multipliers = shifted(placed, self.problem.horizon, self._out.multipliers[i], 1)
+        return Solution(
+            later.X, later.U, np.zeros_like(later.U), later.K, nan, nan, False, Status(""), 0, 0.0, (), self.problem,
+            multipliers, np.zeros(len(placed)),
+        )  # fmt: skip
 
     def _badness(self, X: Array, U: Array) -> list[Any]:
         """`badness` of trajectories, or, where costs are all that counts, those of their last step and state."""

@@ -262,6 +262,26 @@ def test_batches_that_are_copied_or_pickled_go_on_as_the_first_would(again):
     assert np.array_equal(batch.step(after), own)
 
 
+def speed(x, u):
+    return x[1]
+
+
+def test_steps_within_constraints_begin_with_the_multipliers_of_the_last_ones():
+    """They take as many iterations as those of receding horizons, to the same controls, after pickling, too."""
+    problem = replace(SMALL["pendulum/swing-up"], constraints=[ddp.Inequality(speed, lower=-4.0, upper=4.0)])
+    batch, X = ddp.Batch(problem, 2), around(problem, 2)
+    alone = [ddp.RecedingHorizon(problem) for _ in X]
+    for k in range(4):
+        U = batch.step(X)
+        found = [one.solve(x) for one, x in zip(alone, X, strict=True)]
+        assert all(np.abs(one.multipliers).max() > 0.0 for one in found)
+        np.testing.assert_allclose(U, [one.U[0] for one in found], rtol=1e-9, atol=1e-9)
+        assert k == 0 or batch.iterations.tolist() == [one.iterations for one in found]
+        X = problem.dynamics.step(X, U)
+        batch = pickle.loads(pickle.dumps(batch))
+    assert batch.iterations.max() <= 3
+
+
 def test_steps_go_on_within_constraints_where_rest_would_cost_less():
     dynamics = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, 0.1)
     costs = [lambda x, u: u @ u], [lambda x, u: x @ x]
