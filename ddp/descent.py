@@ -9,9 +9,10 @@ from ddp.costs import faults
 from ddp.descent_state import resume, state_of
 from ddp.errors import ProblemError
 from ddp.iterate import Iterate
-from ddp.models.attempt import HessianModel, Limits
+from ddp.models.attempt import Attempt, HessianModel, Limits
 from ddp.models.globalisation import shift, swept
 from ddp.options import DDP
+from ddp.search import SHORT
 from ddp.solutions.status import End, Ending, Record, Watcher, limit_reached
 from ddp.sooner import come_sooner, may_come_sooner
 from ddp.starts import CLOSED
@@ -26,9 +27,6 @@ T = TypeVar("T")
 GOES_ON, CONVERGED, ROUNDING, STATIONARY = range(4)
 ENDINGS = None, Ending.CONVERGED, Ending.ROUNDING, Ending.STATIONARY
 """Verdicts of `judged`, and endings by them."""
-
-LONG = 0.25
-"""Steps beyond which no iterate struggles."""
 
 SETTLED = 3
 """After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
@@ -55,7 +53,8 @@ class Descent:
     model: made for this solve by ``solver.hessian``.   limits: what the model is told.   compiled: what makes whole
     iterations instead of it, where all parts are built in.   begun: the size of the cost where it begins.
     watched: whether anybody is shown records.   asks: whether rollouts still ask if linear steps go further, see
-    `handover.watch`.   journal: what the solve goes on from where it was ended.
+    `handover.watch`.   first: the attempt at the iterate, if it is known.   journal: what the solve goes on from where
+    it was ended.
     """
 
     def __init__(
@@ -74,6 +73,7 @@ class Descent:
     def forget(self) -> None:
         """Begin with another model, as at the start."""
         self.limits.tolerance = self.solver.tolerance
+        self.first: Attempt | None = None
         self.model: HessianModel = self.solver.model(self.limits)
 
     def go_on(self, record: Record, at: Trajectory | None = None) -> None:
@@ -163,7 +163,7 @@ class Descent:
                 return End(ending)
             if cost < 0.0 and self.is_unbounded():
                 return End(Ending.BOTTOMLESS, Ending.BOTTOMLESS.value)
-            if struggles is not None and alpha <= LONG and struggles(history):
+            if struggles is not None and alpha <= SHORT and struggles(history):
                 return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
         self._keep()
         return End(Ending.ITERATIONS, limit_reached(limit, history[-1].expected if history else None))
@@ -171,9 +171,9 @@ class Descent:
     def _improve(self, tolerance: float) -> Improved | None:
         """Make an iteration; None if no sweep succeeds."""
         iterate, compiled = self.iterate, self._compiled
-        if compiled is not None and compiled.serves(self.model):
+        if self.first is None and compiled is not None and compiled.serves(self.model):
             return compiled.improve(self.model, tolerance)
-        attempt = self.model.iterate(iterate)
+        attempt, self.first = self.first or self.model.iterate(iterate), None
         if attempt is None:
             return None
         before = iterate.cost

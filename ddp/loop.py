@@ -13,7 +13,7 @@ from ddp.checkpoint import Journal
 from ddp.costs import faults
 from ddp.derivatives import FIRST
 from ddp.descent import Descent
-from ddp.interior.handover import approach, handed_over, watch
+from ddp.interior.handover import approach, begins_far, handed_over, watch
 from ddp.interior.solve import Minimised, minimise
 from ddp.iterate import Iterate
 from ddp.options import DDP
@@ -64,7 +64,8 @@ def run(
             end = solver.holding.minimise(descent, left > 0)
         else:
             struggles = watch(descent) if solver.hands_over(iterate.problem) else None
-            end = descent.run(solver.tolerance, solver.max_iterations, struggles)
+            far = descent.stretch("first rollout", lambda: begins_far(descent)) if struggles else None
+            end = far or descent.run(solver.tolerance, solver.max_iterations, struggles)
             if end.ending is Ending.STRUGGLES:
                 end = handed_over(descent)
         if iterate.recall():

@@ -83,11 +83,12 @@ class DDP:
                    rows with slacks, and never violated by more than the tolerance. With constraints, saddles are not
                    left: the status and ``kind`` tell that the exact Hessian is not positive definite where it ends
         "auto"     linear with constraints, after a few rollouts without them; else by rollouts until these struggle, by
-                   a step of an eighth or less within limits of controls where a full one would go far astray, by two
-                   in a row where controls are fewer than the coordinates that they move, or by one of a quarter if
-                   states have no more than four numbers, and then linear as long as that goes further. By rollouts
-                   alone with options of theirs: another ``hessian``, ``multipliers`` or ``constraints``; without limits
-                   also a ``regularization``, or a ``search`` that is no `Backtracking` with the default's numbers
+                   a step of an eighth or less within limits of controls where a full one would go far astray, or by
+                   two in a row where controls are fewer than the coordinates that they move, and then linear as long
+                   as that goes further; from the guess on if states have no more than four numbers there, and the
+                   first rollout does not bring what it promised. By rollouts alone with options of theirs: another
+                   ``hessian``, ``multipliers`` or ``constraints``; without limits also a ``regularization``, or a
+                   ``search`` that is no `Backtracking` with the default's numbers
     """
 
     tolerance: float = 1e-9

@@ -21,6 +21,9 @@ CHUNKS = (0, 1, 3)
 LONGER = np.array([2.0, 4.0, 8.0, 16.0])
 """Steps beyond the full one; the last two are tried where the ones before are the better the longer they are."""
 
+SHORT = 0.125
+"""Steps of rollouts that are no longer are short: linear ones may go further, see `ddp.interior.handover`."""
+
 REFUSED, TAKEN, SURPASSED = range(3)
 """Verdicts on a step: a shorter one is tried, it is taken, or longer ones are tried beside it."""
 

@@ -37,13 +37,12 @@ from ddp.batch.sweeps import copy, know, price, sweep_together
 from ddp.compiling.kernel import apart, call_contraction, kernel
 from ddp.derivatives import FIRST, GAUSS_NEWTON
 from ddp.descent import CONVERGED as ENDS_CONVERGED
-from ddp.descent import GOES_ON, LONG, STATIONARY
-from ddp.interior.solve import SHORT
+from ddp.descent import GOES_ON, STATIONARY
 from ddp.iterate import swept_last
 from ddp.machine.memory import address_of
 from ddp.machine.number import WIDTH
-from ddp.models.globalisation import NOBODY, OWN, Outcome, attempted, follow_up, searched
-from ddp.search import SURPASSED, TAKEN, judged
+from ddp.models.globalisation import NOBODY, OWN, Outcome, attempted, follow_up, leads_astray, searched
+from ddp.search import SHORT, SURPASSED, TAKEN, judged
 from ddp.starts import ASTRAY, CLOSED, WORSE
 
 
@@ -297,6 +296,10 @@ def finish_iteration(w, lane):
     if s.best == NOBODY:
         leave(w, lane)
         return False
+    f = lane.full_space
+    if f.address != 0 and w.alone != 0 and lane.iterations == 0 and f.most >= 0 and leads_astray(s, lane):
+        call_contraction(f.go_on, w.address, lane.address, 0, 0)
+        return False
     before = lane.cost
     verdict, touches = iterates.accept(w, lane)
     if verdict == GOES_ON and lane.limited != 0:
@@ -328,10 +331,6 @@ def end_iteration(w, lane, verdict, touches):
         return False
     if w.hands_over != 0 and lane.limited != 0 and s.alpha[s.best] <= SHORT:
         leave(w, lane)
-        return False
-    f = lane.full_space
-    if f.address != 0 and lane.limited == 0 and s.alpha[s.best] <= LONG and lane.iterations <= f.most:
-        call_contraction(f.go_on, w.address, lane.address, 0, 0)
         return False
     if lane.iterations >= w.limit and lane.gap >= CLOSED:
         leave(w, lane)

@@ -209,7 +209,7 @@ class _Memory:
         boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)
         scratch = scratch_of(N, d.n, d.nu)
         full_space: Any = 0
-        if self.solver.hands_over(self.problem) and is_small(self.problem) and d.closing().address == 0:
+        if self.solver.hands_over(self.problem) and is_small(self.problem):
             full_space, owner = full_space_of(self.problem, self.solver, self.routines)
             self.owners.append(owner)
         self.owners += [horizons, boxed_trajectory, each, scratch, trajectory, decisions]

@@ -15,8 +15,10 @@ valleys limits clip feedback, and all steps that follow are short as well; elsew
 fewer than the coordinates that they move it takes two short steps in a row: feedback cannot hold what nothing drives,
 so that a rollout strays far from the linear model where single knots do not. Full-space steps then have to prove
 themselves, by Hessians that are positive definite though at least half exact, and by longer steps. If they do not,
-rollouts go on; from where they were, if that was clear at once. Where states are few a sweep costs less than to ask:
-one rollout of a quarter is enough, and rollouts go on only after many full-space steps.
+rollouts go on; from where they were, if that was clear at once. Where states are few full-space steps cost little, and
+begin at the guess: there, or not at all, where the first rollout does not bring what it promised, unless that is the
+policy of an earlier solution, which need not be far from the next one. Of 225 random motions of nine such systems this
+takes 4081 iterations; 5023 if one rollout of a quarter is waited for.
 """
 
 from __future__ import annotations
@@ -35,10 +37,13 @@ from ddp.interior.filter import Filter, accepts, begin_filter
 from ddp.interior.measures import gauge
 from ddp.interior.parts_in_python import straying
 from ddp.interior.scaling import factors_of, gaps_at
-from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, SHORT, is_small, minimise, scale_of, units_at
+from ddp.interior.solve import AT_ONCE, PATIENCE_WITHIN, is_small, minimise, scale_of, units_at
 from ddp.machine.written import address
+from ddp.models.built_in import Model
+from ddp.models.globalisation import leads_astray
 from ddp.options import is_way
 from ddp.protocols import Array
+from ddp.search import SHORT
 from ddp.solutions.status import End, Ending, Record
 from ddp.sweeps.outcome import Sweep
 from ddp.sweeps.sized_limits import step_function
@@ -60,8 +65,24 @@ WORSE = 0.01
 """Share of the cost by which full-space steps may end above what rollouts had reached."""
 
 
+def begins_far(descent: Descent) -> End | None:
+    """End of rollouts before the first one, if states are few and it leads astray; else it is the descent's `first`."""
+    iterate, model, guess = descent.iterate, descent.model, descent.iterate.guess
+    fresh = guess is not None and guess.earlier is None and not descent.history
+    if not (fresh and is_small(iterate.problem) and descent.has_left(PATIENCE_WITHIN)):
+        return None
+    assert isinstance(model, Model)
+    iterate.weigh()
+    attempt = model.iterate(iterate)
+    if attempt is not None and not leads_astray(model.numbers, iterate):
+        descent.first = attempt
+        return None
+    descent.forget()
+    return None if attempt is None else End(Ending.STRUGGLES, Ending.STRUGGLES.value)
+
+
 def watch(descent: Descent) -> Callable[[list[Record]], bool]:
-    """Whether rollouts from here on struggle: their steps are short, where a linear one goes further.
+    """Whether rollouts from here on struggle, asked after each short step: a linear one goes further.
 
     Without limits iterations have to be left for full-space steps, and where a linear one does not go further nothing
     is asked again; nor while open gaps bend linear steps, as they do on the manifold: sweeps for rollouts do not keep
@@ -72,14 +93,12 @@ def watch(descent: Descent) -> Callable[[list[Record]], bool]:
     descent.asks = True
 
     def struggles(history: list[Record]) -> bool:
-        short, free = history[-1].step <= SHORT, is_underactuated(dynamics)
         if iterate.gap > 0.0 and dynamics.closing().address != 0:  # it bends linear steps
-            return iterate.limited and short
+            return iterate.limited
         if iterate.limited:
-            return short and _goes_further(descent)
-        if is_small(iterate.problem):
-            return free and descent.has_left(PATIENCE_WITHIN)
-        if not (free and descent.asks and short and begun + 2 <= len(history) and history[-2].step <= SHORT):
+            return _goes_further(descent)
+        free = is_underactuated(dynamics) and not is_small(iterate.problem)
+        if not (free and descent.asks and begun + 2 <= len(history) and history[-2].step <= SHORT):
             return False
         if not descent.has_left(PATIENCE_WITHIN):
             return False
@@ -130,7 +149,7 @@ def _full_cost(iterate: Iterate, sweep: Sweep) -> float:
 def handed_over(descent: Descent) -> End:
     """End of full-space steps, or of more rollouts where those end at a much higher cost than rollouts had reached."""
     iterate, solver, begun, free = descent.iterate, descent.solver, len(descent.history), not descent.iterate.limited
-    reached, cost = iterate.trajectory, iterate.cost
+    reached, cost = iterate.trajectory, np.inf if iterate.gap > 0.0 else iterate.cost
     end = descent.stretch("full space", lambda: minimise(descent).end)
     if end.ending.converged and iterate.cost <= cost + WORSE * abs(cost):
         return end

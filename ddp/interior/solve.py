@@ -20,6 +20,7 @@ from ddp.iterate import Iterate
 from ddp.parallel.workers import differentiator
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.search import SHORT
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending, Record, infeasible, is_led
 from ddp.starts import FULL, start_policy
@@ -41,9 +42,9 @@ PATIENCE, PATIENCE_WITHIN = 120, 40
 """Iterations with one barrier that are too many where there is another way: with constraints, and within limits of
 controls alone, where rollouts go on."""
 
-SHORT, MOST_SHORT = 0.125, 5
-"""Steps of rollouts within limits of controls after which full-space steps take over, and how many full-space steps as
-short as that are too many: these cost more, so that rollouts go on."""
+MOST_SHORT = 5
+"""How many full-space steps as short as those of rollouts that struggle are too many within limits of controls: these
+cost more, so that rollouts go on."""
 
 AT_ONCE = 5
 """Full-space steps in place of free rollouts that have to prove themselves; nothing is kept of no more than these."""
@@ -228,8 +229,9 @@ def is_bounded(problem: Problem) -> bool:
 
 
 def is_small(problem: Problem) -> bool:
-    """Whether full-space steps have nothing to prove in place of rollouts: without limits, where states are few."""
-    return problem.dynamics.n <= FEW_STATES and not problem.limited
+    """Whether full-space steps have nothing to prove in place of rollouts: no limits, few numbers of flat states."""
+    dynamics = problem.dynamics
+    return dynamics.n <= FEW_STATES and not problem.limited and dynamics.closing().address == 0
 
 
 def _struggles(records: list[Record]) -> bool:

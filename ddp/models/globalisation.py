@@ -268,6 +268,14 @@ def follow_up(s, point, made):
 
 
 @portable
+def leads_astray(s, point):
+    """Whether the best step at an iterate, far from the minimum, does not bring what it promised."""
+    expected = abs(s.expected[s.best])
+    far = expected >= s.switch * point.magnitude and expected > max(s.tolerance * point.unit, point.noise)
+    return far and s.trusted[s.best] == 0
+
+
+@portable
 def settle(s, model, point):
     """The end of the own attempt of a mode, Gauss-Newton's maybe beside it, in whose favour it may have given up."""
     if model == EXACT:

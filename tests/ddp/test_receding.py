@@ -37,8 +37,8 @@ def test_solving_again_from_where_the_solution_leads_needs_few_iterations():
     first = ddp.solve(problem)
     with ddp.RecedingHorizon(problem, guess=first) as controller:
         assert controller.solve(problem.x0).iterations == 1
-        assert controller.solve(first.X[1]).iterations < first.iterations / 3
-        assert controller.solve(first.X[4], steps=3).iterations < first.iterations / 3
+        assert controller.solve(first.X[1]).iterations <= 5
+        assert controller.solve(first.X[4], steps=3).iterations <= 5
 
 
 def test_nothing_is_compiled_again_for_another_state():

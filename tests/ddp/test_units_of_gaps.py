@@ -108,3 +108,13 @@ def test_units_of_gaps_and_of_states_midway_between_powers_of_two_double_with_th
     assert (factors[0, :-1] == 2.0 * factors[0, 1:]).all()
     to_powers_of_two(size)
     assert (factors[0] == 1.0 / size).all()
+
+
+@pytest.mark.parametrize("states", [1.0, 2.0**20], ids=["one", "large"])
+def test_batches_measure_gaps_as_single_solves_do(states):
+    problem, begin = cart(states), states * 0.1 * np.random.default_rng(0).normal(size=(9, 4))
+    found = ddp.Batch(problem, 9).solve({"x0": begin})
+    alone = [ddp.solve(problem.starting_at(x0)) for x0 in begin]
+    assert sum(one.history[0].full_space for one in alone) == 9
+    assert found.iterations.tolist() == [one.iterations for one in alone]
+    np.testing.assert_allclose(found.cost, [one.cost for one in alone], rtol=1e-12)
