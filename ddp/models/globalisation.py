@@ -269,9 +269,11 @@ def follow_up(s, point, made):
 
 @portable
 def leads_astray(s, point):
-    """Whether the best step at an iterate, far from the minimum, does not bring what it promised."""
-    expected = abs(s.expected[s.best])
-    far = expected >= s.switch * point.magnitude and expected > max(s.tolerance * point.unit, point.noise)
+    """Whether the best step at an iterate, far from the minimum, does not bring what it promised.
+
+    Far is beside the unit, that constants added to costs do not change, and noise.
+    """
+    far = abs(s.expected[s.best]) > max(max(s.switch, s.tolerance) * point.unit, point.noise)
     return far and s.trusted[s.best] == 0
 
 

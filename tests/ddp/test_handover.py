@@ -84,6 +84,17 @@ def test_minima_may_cost_more_than_states_that_were_given_and_do_not_follow_from
     assert swing.cost == pytest.approx(ddp.solve(problem).cost, rel=1e-9)
 
 
+def test_constants_added_to_costs_do_not_change_where_full_space_steps_begin():
+    plain = cartpole.swing_up()
+    dear = replace(plain, running=[*plain.running, lambda x, u: 1e7])
+    noise = 1e3 * np.random.default_rng(0).normal(size=(plain.horizon, 1))
+    for guess in (None, noise):
+        swing, other = ddp.solve(plain, guess=guess), ddp.solve(dear, guess=guess)
+        assert all(record.full_space for record in other.history)
+        assert other.iterations <= swing.iterations + 1
+        np.testing.assert_allclose(other.U, swing.U, atol=1e-6)
+
+
 def test_rollouts_come_first_where_the_policy_of_a_solution_is_followed():
     problem = cartpole.swing_up()
     moved = replace(problem, x0=np.array([0.05, 0.1, 0.0, 0.0]))
