@@ -25,7 +25,7 @@ from ddp.interior.active import (
 )
 from ddp.interior.measures import copy, put
 from ddp.interior.memory import MOST, NUMBERS, SLOTS, Memory, ends, rows_at
-from ddp.interior.trials import accept, along, settle, values_at, violated
+from ddp.interior.trials import accept, along, settle, values_at, violated, widest
 from ddp.machine.addresses import array_at
 from ddp.machine.memory import address_of
 from ddp.machine.variables import struct_like
@@ -206,7 +206,7 @@ def shorten(p, s, gaps, before, after):
 def report(p, s, out):
     """Write the numbers of a step's `Record`."""
     out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, 0.0
-    out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, violated(p), 0.0, 0.0
+    out[5], out[6], out[7], out[8], out[9] = s.blend, widest(p), violated(p), 0.0, 0.0
 
 
 @kernel

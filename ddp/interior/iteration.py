@@ -17,7 +17,7 @@ from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, en
 from ddp.interior.measures import sums
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
-from ddp.interior.trials import accept, along, gauged, measure, penalised, rolled, violated
+from ddp.interior.trials import accept, along, gauged, measure, penalised, rolled, violated, widest
 from ddp.machine.addresses import array_at
 from ddp.machine.variables import struct_like
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
@@ -87,7 +87,7 @@ def run(memory, decisions, most):
 def report(s, p, out):
     """Write the numbers of an iteration's `Record`, and when the barrier fell."""
     out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, s.shift
-    out[5], out[6], out[7], out[8], out[9] = s.blend, p.gap, violated(p), p.barrier, float(s.fell)
+    out[5], out[6], out[7], out[8], out[9] = s.blend, widest(p), violated(p), p.barrier, float(s.fell)
 
 
 @kernel

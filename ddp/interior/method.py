@@ -126,7 +126,8 @@ class Interior:
             if made:
                 if came == iteration.TOOK and s.travels and not self._warm and travel(p := self.point):
                     s.entries = 0  # of the filter: no step has led here
-                    made[-1] = iteration.moved(made[-1], p.cost, p.gap, p.rows.worst(p.X, p.U))
+                    gap = float(np.abs(p.gaps).max())
+                    made[-1] = iteration.moved(made[-1], p.cost, gap, p.rows.worst(p.X, p.U))
                 now = working_time()
                 self._record(made, (now - before) / len(made))
                 before, self.fell = now, int(made[-1][-1])

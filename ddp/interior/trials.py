@@ -13,7 +13,7 @@ from ddp.constraints.row_table import evaluate
 from ddp.costs import cost_table
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT
-from ddp.interior.measures import approach, copy, gauge, multiply, sizes, stay_off, sums, weights
+from ddp.interior.measures import absolute, approach, copy, gauge, multiply, sizes, stay_off, sums, weights
 from ddp.interior.memory import (
     EVALUATE,
     LANES,
@@ -282,6 +282,12 @@ def values_at(memory):
     if p.scaled != 0:
         multiply(array_at(p.values, (p.M,)), factors_of(p))
     p.valued = 1
+
+
+@kernel
+def widest(p):
+    """The largest component of a gap of the point, in its own units."""
+    return p.gap if p.gauging == 0 else absolute(array_at(p.opened, (p.N * p.n,)))[0]
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from test_units import MIXED, on_rails
 
 import ddp
 from ddp.interior.measures import gauge, to_powers_of_two
@@ -118,3 +119,19 @@ def test_batches_measure_gaps_as_single_solves_do(states):
     assert sum(one.history[0].full_space for one in alone) == 9
     assert found.iterations.tolist() == [one.iterations for one in alone]
     np.testing.assert_allclose(found.cost, [one.cost for one in alone], rtol=1e-12)
+
+
+@pytest.mark.parametrize("build", [on_rails, cart])
+@pytest.mark.parametrize("states", [1.0, 2.0**20, MIXED])
+def test_records_tell_gaps_in_units_of_states(build, states):
+    problem, told = build(states=states), list[tuple[float, float]]()
+
+    class Watching:
+        def watch(self, record, X, U):
+            after = np.array([problem.dynamics.step(*knot) for knot in zip(X[:-1], U, range(len(U)), strict=True)])
+            told.append((record.gap, np.abs(after - X[1:]).max()))
+
+    ddp.solve(problem, callback=Watching())
+    record, found = np.array(told).T
+    assert found.max() > 1e-3 * np.max(states)
+    np.testing.assert_allclose(record, found, rtol=1e-6, atol=1e-9 * np.max(states))
