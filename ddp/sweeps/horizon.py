@@ -24,8 +24,8 @@ class Horizon(Struct):
     """N knots of n states and nu controls: `Derivatives`, second orders, gaps, limits, and the policy that is found.
 
     halved: whether steps are semi-implicit; h (N,) or (0,), bent (g, 2): of those, see riccati.py.
-    coupled (N+1,): how many of the first numbers of z costs' Hessians couple; beyond them these are diagonal, and read
-    nowhere else. 0: they are in ``diagonal``.
+    coupled (N+1,): how many of the first numbers of z costs' Hessians couple; beyond them these are diagonal, and where
+    numbers are many read nowhere else. 0: they are in ``diagonal``.
     record: what C functions contract.   T: contracted second orders, of every knot or one place for all, which are
     Hessians, or blocks as ``in_blocks`` of `system.Abilities` says.
     gaps (N, n), torn: whether any is open, see `SLOPED`; crossed (g, 2): where they bend derivatives, bends

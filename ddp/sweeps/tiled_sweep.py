@@ -34,6 +34,9 @@ from ddp.sweeps.riccati import (
 from ddp.sweeps.room import read_room
 from ddp.systems.system import COUPLED, ENDING
 
+MANY = 32
+"""States and controls from which on less time is taken by the parts of Hessians that costs couple than by a copy."""
+
 NOTHING = (0.0, 0.0, 0.0)
 """Sums of a sweep at its end: slope, change, and the max-norm of the gradient."""
 
@@ -85,8 +88,8 @@ def begin_with_costs(p, r, t, blend):
 
 @inline
 def is_whole(p, r, t):
-    """Whether costs of knot t may couple all states and controls."""
-    return p.coupled[t] == r.n + r.nu
+    """Whether costs of knot t are read as a whole: they may couple all states and controls, or these are few."""
+    return p.coupled[t] == r.n + r.nu or (p.coupled[t] > 0 and r.n + r.nu < MANY)
 
 
 @kernel
