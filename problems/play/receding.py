@@ -157,7 +157,7 @@ def simulate_receding(
         warn_once(f"every: {longer}, so the first plan is the only one")
     affordable("duration", duration, 4 * count * (system.nx + system.nu))
     if pushes is not None and not isinstance(pushes, Mapping):
-        raise ProblemError(f"pushes: expected a mapping from times to velocities, got {said(pushes)}")
+        raise ProblemError(f"pushes: expected a mapping from times to velocities, as {{0.5: 0.3}}, got {said(pushes)}")
     kicks = {}
     for t, push in (pushes or {}).items():
         at = float(as_array("pushes", t, ())) / step

@@ -78,7 +78,7 @@ Touching = Callable[[], NDArray[np.bool_]]
 HEAVY = 4.0
 """Factor on masses beyond which a warning tells that it is no mass in kg."""
 
-OTHERS = "a loop of yours plays such: x = system.step(x, solution.policy(t, x))"
+OTHERS = "a loop of yours plays such: x = system.step(x, {})"
 """Advice for systems that MuJoCo does not play."""
 
 
@@ -197,12 +197,13 @@ def at_limits(u: Array, low: Array, high: Array) -> NDArray[np.bool_]:
 
 def system_of(system: object, field: str = "solution") -> PlayedSystem:
     """The dynamics themselves, of a robot that MuJoCo plays; ProblemError for others."""
+    advice = OTHERS.format("planner.solve(x).U[0]" if field == "planner" else "solution.policy(t, x)")
     if not isinstance(system, PlayedSystem):
-        raise ProblemError(
-            f"{field}: expected that of RobotDynamics, PhasedDynamics or MimicDynamics, got {said(system)}; {OTHERS}"
-        )
+        kinds = "RobotDynamics, PhasedDynamics or MimicDynamics"
+        raise ProblemError(f"{field}: expected that of {kinds}, got {said(system)}; {advice}")
     if system.robot.is_hybrid:
-        raise ProblemError(f"{field}: expected that of rigid bodies, got {system.robot.name}, which has rods; {OTHERS}")
+        got = f"{system.robot.name}, which has rods"
+        raise ProblemError(f"{field}: expected that of rigid bodies, got {got}; {advice}")
     if isinstance(system, RobotDynamics) and system.prescribed:
         raise ProblemError(f"{field}: expected torques of all joints, that of {system.prescribed[0]!r} is prescribed")
     return system

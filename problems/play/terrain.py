@@ -30,7 +30,10 @@ def as_range(uneven: ArrayLike) -> tuple[float, float]:
         if most < 0.0:
             raise ProblemError(f"uneven: expected at least 0, or the lowest and the highest, got {most:g}")
         return -most, most
-    low, high = as_array("uneven", uneven, (2,)).tolist()
+    heights = as_array("uneven", uneven, (None,))
+    if len(heights) != 2:
+        raise ProblemError(f"uneven: expected one number, or the lowest and the highest ground [m], got {len(heights)}")
+    low, high = heights.tolist()
     if low > high:
         raise ProblemError(f"uneven: expected the lowest before the highest, got {numbers(np.array([low, high]))}")
     return low, high

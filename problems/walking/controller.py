@@ -110,6 +110,10 @@ class Walking(Closing):
         self.solver, self._solves = solver, Successive(workers)
         self.restart()
 
+    def __repr__(self) -> str:
+        cycle = f"{self.system.knots} knots of {self.system.dt:g} s"
+        return f"Walking({self.system.robot.name!r}, a cycle of {cycle}, latency={self.latency:g})"
+
     @property
     def x0(self) -> Array:
         """The state (nx,) in which the robot stands."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.costs.batch import BatchTerm
-from ddp.errors import ProblemError, as_array
+from ddp.errors import ProblemError, as_array, axes
 from ddp.guesses import smooth
 from ddp.problem import Problem
 from ddp.protocols import Array
@@ -41,7 +41,12 @@ class Command(NamedTuple):
 
 def as_command(given: Sequence[float]) -> Command:
     """A command; ProblemError for what is none."""
-    return Command(*as_array("command", given, (3,)).tolist())
+    numbers = as_array("command", given, (None,) if axes(given) else ())
+    if numbers.shape != (3,):
+        raise ProblemError(
+            f"command: expected three numbers, forward and to the left [m/s] and turning [rad/s], got {numbers.size}"
+        )
+    return Command(*numbers.tolist())
 
 
 class Path(NamedTuple):

@@ -283,6 +283,7 @@ def test_a_quadrotor_flies_its_loop_under_thrust_along_its_own_axes():
     ({"policy": 3}, "policy: expected one of"),
     ({"uneven": -0.01}, "uneven: expected at least 0, or the lowest and the highest"),
     ({"uneven": (0.01, 0.0)}, "uneven: expected the lowest before the highest"),
+    ({"uneven": (0.0, 0.1, 0.2)}, "uneven: expected one number, or the lowest and the highest ground .m., got 3"),
     ({"uneven": 1.0}, "uneven: expected less than 0.193"),
     ({"rate": 1e-9}, "rate: expected at least .* Hz, a control in .* s, got 1e-09"),
 ])  # fmt: skip
