@@ -1,6 +1,7 @@
 """Users' functions in other processes: modules are imported anew there, without what has been set in them since."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from ddp.protocols import Array
 from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import ability
 
-SAME = 1e-6
-"""Values of a function that differ by less, relative to the largest of them, are the same."""
+SAME, ROUNDING, NOISE = 1e-6, 1e-12, 100.0
+"""Values of a function are the same that differ by less, relative to the largest of them or as they are, or by less
+than so many times what they differ by where one process asks twice, as of random numbers."""
 
 Sent = tuple[Mapping[str, bytes], Mapping[str, Array]]
 """Digests of functions that were traced, and values of others, by the names of their parts."""
@@ -38,14 +40,16 @@ def digests_of(problem: Problem) -> dict[str, bytes]:
 
 def sent_of(problem: Problem) -> Sent:
     """All that `check_sent` compares: `digests_of`, and two values of each function that Python or numba calls."""
-    return digests_of(problem), dict(_values(problem))
+    return digests_of(problem), _values(problem)
 
 
 def check_sent(problem: Problem, sent: Sent) -> None:
     """Raise ProblemError, naming the part, unless functions here are those that were ``sent``."""
     (digests, values), (their_digests, theirs) = sent_of(problem), sent
     differing = [name for name, here in digests.items() if their_digests.get(name) != here]
-    differing += [name for name, here in values.items() if name in theirs and _differ(here, theirs[name])]
+    others = [name for name, here in values.items() if name in theirs and _differ(here, theirs[name])]
+    again = _values(problem) if others else {}
+    differing += [name for name in others if name in again and _differ(values[name], theirs[name], again[name])]
     if differing:
         raise ProblemError(
             f"{differing[0]}: reads other values in another process than here: modules are imported anew there, without"
@@ -54,13 +58,26 @@ def check_sent(problem: Problem, sent: Sent) -> None:
         )
 
 
-def _differ(here: Array, there: Array) -> bool:
-    size = np.abs(there[np.isfinite(there)]).max(initial=0.0)
-    return here.shape != there.shape or not np.allclose(here, there, rtol=0.0, atol=SAME * size, equal_nan=True)
+def _differ(here: Array, there: Array, again: Array | None = None) -> bool:
+    """Whether values are others than ``there``, by more than they are when they are asked for ``again``."""
+    if here.shape != there.shape:
+        return True
+    size, noise = np.abs(there[np.isfinite(there)]).max(initial=0.0), 0.0 if again is None else _apart(here, again)
+    return _apart(here, there) > max(SAME * size, ROUNDING, NOISE * noise)
 
 
-def _values(problem: Problem) -> Iterator[tuple[str, Array]]:
+def _apart(a: Array, b: Array) -> float:
+    """The largest difference, infinite where one alone is no number or infinite."""
+    some = np.isfinite(a) & np.isfinite(b)
+    if a.shape != b.shape or not np.array_equal(a[~some], b[~some], equal_nan=True):
+        return np.inf
+    return float(np.abs(a[some] - b[some]).max(initial=0.0))
+
+
+@np.errstate(all="ignore")
+def _values(problem: Problem) -> dict[str, Array]:
     """Values of users' functions that are not traced, near x0; without those that raise something there."""
+    found = dict[str, Array]()
     own, system = (DerivedTerm, CompiledDerivedTerm, DerivedConstraint, CompiledJittedConstraint), problem.dynamics
     asked: list[tuple[str, Callable[[Array, Array], Any]]] = []
     if not ability(system, "thread_safe") or (isinstance(system, ByKnot) and not system.digest):
@@ -76,9 +93,8 @@ def _values(problem: Problem) -> Iterator[tuple[str, Array]]:
             X = np.array([problem.x0, system.integrate(problem.x0, np.linspace(0.1, 0.2, system.n))])
             U = np.clip([u, -u], problem.lower[0], problem.upper[0])
         except Exception:  # whatever a user's own integrate raises
-            return
+            return found
         for name, function in asked:
-            try:
-                yield name, np.array(function(X, U), dtype=float)
-            except Exception:  # whatever a user's function raises: a solve tells of it, with its knot
-                continue
+            with suppress(Exception):  # whatever a user's function raises: a solve tells of it, with its knot
+                found[name] = np.array(function(X, U), dtype=float)
+    return found

@@ -42,6 +42,25 @@ class Gained:
         return gained(x, u)
 
 
+class Rounded:
+    """A term of rounding alone, which is another in each process."""
+
+    derivatives = "differences"
+
+    def value(self, x, u):
+        return 1e-17 * (os.getpid() % 1000)
+
+
+class Random:
+    """A term with noise, which is another at each of three calls."""
+
+    derivatives, calls = "differences", 0
+
+    def value(self, x, u):
+        Random.calls += 1
+        return (x @ x) * (1.0 + 1e-4 * (Random.calls % 3))
+
+
 class straight:  # noqa: N801
     def value(self, x, u):
         return 0.01 * (u @ u)

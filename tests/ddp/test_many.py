@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -13,7 +12,6 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-import many_systems
 import numpy as np
 import pytest
 from many_systems import DEADLY, Deadly, Odd, Picky, Wells, drift, of, straight
@@ -23,8 +21,6 @@ import ddp
 from ddp.many import driver, executors
 from ddp.many.executors import Threads
 from ddp.many.rows import LONGEST, said_in
-from dynamics import augment
-from problems.lifted import lifted
 
 HERE = Path(__file__).parent
 
@@ -290,49 +286,6 @@ def test_functions_that_cannot_be_sent_are_named_before_there_is_a_store(problem
     assert ddp.solve_many(bounded, over, executor=1, into=tmp_path / "a.zarr").converged.all()
     with ThreadPoolExecutor(1) as threads:
         assert ddp.solve_many(bounded, over, executor=threads).converged.all()
-
-
-def test_values_set_in_a_module_are_no_others_in_stores_and_processes(tmp_path, monkeypatch):
-    problem = ddp.Problem(
-        dynamics=drift, running=[straight()], terminal=[many_systems.gained], x0=np.ones(2), horizon=5
-    )  # fmt: skip
-    over, path = {"x0": np.ones((3, 2))}, tmp_path / "a.zarr"
-    before = ddp.solve_many(problem, over, executor=1, into=path).cost
-    monkeypatch.setattr(many_systems, "GAIN", 3.0)
-    after = ddp.solve_many(problem, over, executor=1).cost
-    assert (after > 1.2 * before).all()
-    with pytest.raises(ddp.ProblemError, match=r"what terminal\[0\] .* reads differs"):
-        ddp.solve_many(problem, over, executor=1, into=path)
-    with (
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
-        pytest.raises(ddp.ProblemError, match=r"terminal\[0\].*: reads other values in another process than here"),
-    ):
-        ddp.solve_many(problem, over, executor=pool)
-
-
-def test_values_that_are_not_traced_are_no_others_in_processes(monkeypatch):
-    """Of what Python calls, and of terms and systems within compositions."""
-    plain = ddp.Problem(dynamics=drift, running=[straight()], terminal=[], x0=np.ones(2), horizon=5)
-    bound = ddp.Inequality(many_systems.gained, upper=99.0, derivatives="differences")
-    called, traced = (dataclasses.replace(plain, terminal=[t]) for t in (many_systems.Gained(), many_systems.gained))
-    moved = dataclasses.replace(plain, dynamics=many_systems.scaled)
-    problems = [
-        ("terminal[0] (Gained)", called),
-        ("terminal[0] (Gained)", lifted(called, augment.rates(drift), np.zeros(1))),
-        ("terminal[0] (gained)", lifted(traced, augment.rates(drift), np.zeros(1))),
-        ("constraints[0] (Inequality of gained)", dataclasses.replace(plain, constraints=[bound])),
-        ("dynamics", lifted(moved, augment.rates(many_systems.scaled), np.zeros(1))),
-        ("dynamics", moved),
-    ]
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        for _, problem in problems:
-            assert ddp.solve_many(problem, {"x0": np.array([problem.x0] * 2)}, executor=pool).converged.all()
-        monkeypatch.setattr(many_systems, "GAIN", 3.0)
-        for name, problem in problems:
-            with pytest.raises(ddp.ProblemError, match=f"^{re.escape(name)}: reads other values in another process"):
-                ddp.solve_many(problem, {"x0": np.array([problem.x0] * 2)}, executor=pool)
-    with pytest.raises(ddp.ProblemError, match=r"^dynamics: reads other values in another process"):
-        ddp.solve(moved, workers="processes:2")
 
 
 def test_functions_that_cannot_be_sent_are_solved_by_this_process(problem, over, monkeypatch, caplog):
