@@ -7,7 +7,9 @@ import pickle
 import numpy as np
 import pinocchio as pin
 import pytest
+from oracles import chain_of
 
+import ddp
 from ddp.costs.batch import BatchTerm, ability
 from ddp.errors import ProblemError
 from ddp.problem import Problem
@@ -110,6 +112,27 @@ def test_hessians_are_diagonal_beyond_what_terms_say_that_they_couple(robots, rn
             np.testing.assert_array_equal(H, own)
     assert told >= {0, robot.nv, 2 * robot.nv}
     assert (6 in told) == (name != "mixed")  # of hyq's free-flyer, beside ur5's joints
+
+
+def test_weights_that_couple_more_numbers_or_fewer_vary_as_in_problems_made_anew():
+    system = RobotDynamics(chain_of("spherical", "planar"), 0.05)
+    x0 = np.append(system.robot.neutral(), np.zeros(system.robot.nv))
+    target = system.integrate(x0, np.linspace(-0.5, 0.6, system.n))
+    first, both = np.ones((2, system.n))
+    first[3:6] = 0.0
+
+    def problem(weights):
+        ends = [StateCost(system, target, weights)]
+        return Problem(system, [ControlCost(np.zeros(system.nu), 0.1)], ends, x0, 10)
+
+    made = problem(first)
+    assert (made.objective.coupled[-1], problem(both).objective.coupled[-1]) == (3, 6)
+    twin = made
+    for weights in (both, first, both):
+        twin = twin.varying({"terminal[0].weights": weights})
+        anew, found = ddp.solve(problem(weights)), ddp.solve(twin)
+        assert found.iterations == anew.iterations
+        np.testing.assert_allclose(found.K, anew.K, rtol=1e-9, atol=1e-9 * np.abs(anew.K).max())
 
 
 def test_terms_survive_pickling(robots, rng):
