@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ddp.comparison import DerivativeCheck, Differences
-from ddp.costs.batch import BatchTerm
+from ddp.costs.batch import BatchTerm, coupled_by
 from ddp.costs.terms import naming
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError, as_array, instance, items, said, suggesting
@@ -165,6 +165,10 @@ def _term_checks(problem: Problem, name: str, term: BatchTerm, knot: int, x: Arr
     nz = d.n + d.nu
     value, gradient, hessian = np.zeros(1), np.zeros((1, nz)), np.zeros((1, nz, nz))
     term.expand(x[None], u[None], 1.0, True, value, gradient, hessian)
+    if (coupled := coupled_by(term)) is not None:  # all that a solve reads
+        read = np.eye(nz)
+        read[:coupled, :coupled] = 1.0
+        hessian *= read
     used = slice(0, nz if knot < problem.horizon else d.n)
     about = Differences(problem, term.values, x, u, abs(float(value[0])))
     return [

@@ -110,6 +110,16 @@ def ability(term: Any, name: str) -> Any:
     return getattr(term, name, _LACKING[name])
 
 
+def coupled_by(term: Any) -> int | None:
+    """How many of the first numbers of a tangent vector a compiled term's Hessian couples, 0 of a separable one.
+
+    Nobody reads more than their rows and columns and the diagonal. None: it may couple all numbers.
+    """
+    if ability(term, "compiled") is None:
+        return None
+    return 0 if ability(term, "separable") else ability(term, "coupled")
+
+
 _LACKING = {name: None if callable(default) else default for name, default in vars(TermAbilities).items()}
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ddp.constraints.placement import described
-from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, inside, part, varying
+from ddp.costs.batch import BatchTerm, CompiledCost, ability, check_tangents, coupled_by, inside, part, varying
 from ddp.costs.jitted import CompiledDerivedTerm, JittedTerm
 from ddp.costs.terms import Cost, DerivedTerm, FunctionTerm, naming
 from ddp.costs.traced import TracedTerm, is_traced
@@ -55,14 +55,9 @@ class Entry(NamedTuple):
         return self._replace(term=part(self.term, begin - self.begin, end - self.begin), begin=begin, end=end)
 
     @property
-    def separable(self) -> bool:
-        """Whether its Hessian is known to be diagonal: kernels keep no more of it."""
-        return self.compiled and bool(ability(self.term, "separable"))
-
-    @property
     def coupled(self) -> int | None:
-        """How many of the first numbers of a tangent vector its Hessian is known to couple, 0 of a separable one."""
-        return 0 if self.separable else ability(self.term, "coupled") if self.compiled else None
+        """How many of the first numbers of a tangent vector its Hessian is known to couple, see `coupled_by`."""
+        return coupled_by(self.term) if self.compiled else None
 
 
 def entries_of(name: str, terms: Any, knots: range, density: bool, dynamics: System, x0: Array) -> Iterator[Entry]:

@@ -114,6 +114,24 @@ def test_hessians_are_diagonal_beyond_what_terms_say_that_they_couple(robots, rn
     assert (6 in told) == (name != "mixed")  # of hyq's free-flyer, beside ur5's joints
 
 
+def test_terms_that_tell_too_little_of_what_they_couple_are_found_by_the_check(robots):
+    """Solvers read no more than what terms tell."""
+
+    class Short(FramePose):
+        coupled = 3
+
+    robot = robots["ur5"]
+    system, frame = RobotDynamics(robot, 0.01), robot.frame_names[-1]
+    reports = []
+    for kind in (FramePose, Short):
+        ends = [kind(robot, frame, np.eye(4), np.ones(6))]
+        problem = Problem(system, [ControlCost(np.zeros(6), 1.0)], ends, np.append(robot.q0, np.zeros(6)), 3)
+        reports.append(ddp.check_derivatives(problem))
+    right, wrong = reports
+    assert right.ok
+    assert {check.name for check in wrong.wrong} == {"terminal[0] (Short) Hessian"}
+
+
 def test_weights_that_couple_more_numbers_or_fewer_vary_as_in_problems_made_anew():
     system = RobotDynamics(chain_of("spherical", "planar"), 0.05)
     x0 = np.append(system.robot.neutral(), np.zeros(system.robot.nv))
