@@ -15,10 +15,10 @@ valleys limits clip feedback, and all steps that follow are short as well; elsew
 fewer than the coordinates that they move it takes two short steps in a row: feedback cannot hold what nothing drives,
 so that a rollout strays far from the linear model where single knots do not. Full-space steps then have to prove
 themselves, by Hessians that are positive definite though at least half exact, and by longer steps. If they do not,
-rollouts go on; from where they were, if that was clear at once. Where states are few full-space steps cost little, and
-begin at the guess: there, or not at all, where the first rollout does not bring what it promised, unless that is the
-policy of an earlier solution, which need not be far from the next one. Of 225 random motions of nine such systems this
-takes 4081 iterations; 5023 if one rollout of a quarter is waited for.
+rollouts go on; from where they were, if that was clear at once. Where states are few full-space steps cost little: they
+begin at the guess if the first rollout does not bring what it promised; if it does, rollouts go on to the end, as they
+do from the policy of an earlier solution, which need not be far from the next one. Of 225 random motions of nine such
+systems this takes 4081 iterations; 5023 if one rollout of a quarter is waited for.
 """
 
 from __future__ import annotations

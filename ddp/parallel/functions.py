@@ -20,8 +20,8 @@ from ddp.systems.by_knot import ByKnot
 from ddp.systems.system import ability
 
 SAME, ROUNDING, NOISE = 1e-6, 1e-12, 100.0
-"""Values of a function are the same that differ by less, relative to the largest of them or as they are, or by less
-than so many times what they differ by where one process asks twice, as of random numbers."""
+"""Differences below which values of a function are the same: beside the largest of them, as they are, and beside what
+they differ by where one process asks twice, as those of random numbers do."""
 
 Sent = tuple[Mapping[str, bytes], Mapping[str, Array]]
 """Digests of functions that were traced, and values of others, by the names of their parts."""

@@ -29,7 +29,7 @@ def guesses(problem, count=4):
 
 
 class Watch:
-    """What motions cost before and after they were asked to come sooner, with the policies that were followed."""
+    """Costs of motions before and after they were asked to come sooner, with the policies that were followed."""
 
     def __init__(self, monkeypatch):
         self.asked = []
