@@ -65,7 +65,7 @@ def _command(*words):
 
 
 def interrupted(work, delay):
-    """Which exception ends ``work``, done again and again, when it is interrupted after ``delay`` [s]."""
+    """Which exception (or signal) ends ``work``, done again and again, when it is interrupted after ``delay`` [s]."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
@@ -75,10 +75,13 @@ def interrupted(work, delay):
         os.read(ours, 1)
         time.sleep(delay)
         os.kill(child, signal.SIGINT)
-        return os.read(ours, 1 << 12).decode() or "no exception"
+        told = os.read(ours, 1 << 12).decode()
     finally:
         os.close(ours)
-        os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    return told or "no exception"
 
 
 def _press_again(lost):
