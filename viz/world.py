@@ -100,7 +100,7 @@ def world_of(solution: Any, system: Any, X: Array, U: Array | None, first: int =
     once, _ = distinct(points.round(6))
     near = [mark for mark in told.targets if not (np.linalg.norm(points - mark.start, axis=1) < NEAR).any()]
     return told._replace(
-        targets=near, footholds=points[np.sort(once)], forces={} if U is None else ground_forces(system, X, U),
+        targets=near, footholds=points[np.sort(once)], forces={} if U is None else _finite(ground_forces(system, X, U)),
         friction=friction_cones(problem, system, X), ground=ground(system), slopes=slopes(system),
         feet=tuple(standing(system)),
     )  # fmt: skip
@@ -111,6 +111,11 @@ def ground_of(system: Any) -> World:
     if not isinstance(system, PhasedDynamics):
         return World()
     return World(ground=ground(system), slopes=slopes(system), feet=tuple(standing(system)))
+
+
+def _finite(forces: dict[str, Array]) -> dict[str, Array]:
+    """Forces (N, 3), zero where they are not known: in states from which no step leaves feet in their places."""
+    return {foot: np.where(np.isfinite(force).all(axis=1, keepdims=True), force, 0.0) for foot, force in forces.items()}
 
 
 def _each(marks: Iterable[Mark]) -> list[Mark]:

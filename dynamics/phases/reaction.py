@@ -25,7 +25,8 @@ NATURAL = {"point": "local-world-aligned", "rolling": "local-world-aligned", "su
 def ground_forces(system: PhasedDynamics, X: ArrayLike, U: ArrayLike) -> dict[str, Array]:
     """The force (N, 3) on each frame [N], in world axes, along X (N+1, nx) under U (N, nu); zero without contact.
 
-    At an impact, which takes no time, it is zero as well: what acts there is an impulse.
+    At an impact, which takes no time, it is zero as well: what acts there is an impulse. It is NaN where no step from a
+    state leaves feet in their places.
     """
     instance("system", system, PhasedDynamics, "PhasedDynamics")
     U = as_array("U", U, (None, system.nu))

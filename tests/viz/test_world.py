@@ -10,6 +10,7 @@ from pages import at, held, moves, vertices
 
 import viz
 from dynamics import load
+from dynamics.phases.reaction import ground_forces
 from problems import arm, gaits
 from problems.constraints import SelfClearance
 from problems.costs import CenterOfMass, FramePosition
@@ -157,3 +158,14 @@ def test_a_gait_brings_its_ground_forces_cones_and_footholds():
     assert "/mayne/ground/1" in paths  # the plane under the grid
     assert len(world_of(solution, problem.dynamics, X, U).footholds) > len(feet)
     assert not [path for path in {m["path"] for m in build(solution, forces={}).messages} if "contacts" in path]
+
+
+def test_a_gait_is_drawn_up_to_states_from_which_it_cannot_be_stepped():
+    problem = gaits.trot("go2", speed=3.0)  # its legs do not reach
+    X, U = problem.guess
+    known = ground_forces(problem.dynamics, X, U)
+    assert any(np.isnan(force).any() for force in known.values())
+    shown = world_of(SimpleNamespace(X=X, U=U, problem=problem), problem.dynamics, X, U).forces
+    for foot, force in known.items():
+        assert np.array_equal(shown[foot], np.nan_to_num(force))
+    assert build(SimpleNamespace(X=X, U=U, problem=problem)).messages
