@@ -57,7 +57,7 @@ def legged(
     """
     weights = Weights() if weights is None else weights
     instance("laid", laid, Strides, "Strides")
-    instance("weights", weights, Weights, "Weights")
+    instance("weights", weights, Weights, "gaits.Weights(...)")
     checks.one_of("cones", cones, ("barrier", "constraint"))
     checks.one_of("footholds", footholds, ("cost", "constraint"))
     held, gains = gains is None, (0.0, 0.0) if gains is None else gains
@@ -124,7 +124,7 @@ def tracking(solution: Solution, weights: Weights) -> Tracking:
     system = solution.problem.dynamics if isinstance(solution, Solution) and solution.problem else None
     if not isinstance(system, PhasedDynamics) or (units := system.tracked.units(solution.X)) is None:
         raise ProblemError(f"solution: expected that of a gait, got {said(solution)}")
-    instance("weights", weights, Weights, "Weights")
+    instance("weights", weights, Weights, "gaits.Weights(...)")
     state = weights.of_state(units, system.robot)
     return system.tracked.in_units(units, state, weights.torque, weights.final)
 

@@ -137,8 +137,8 @@ def stance(
         lower = f"{robot.name}'s is {under - center[2]:.3g} m below its feet: quaternions are x, y, z, w"
         raise ProblemError(f"q0: expected a centre of mass above the feet, {lower}")
     if q0 is None and (bent := _at_limits(robot, q, names)):
-        still = f"{listed(bent, 3)} at limits of position, from where legs hardly move: give one to stand in, q0=..."
-        warn_once(f"{robot.name}: its usual posture has {still}")
+        still = f"its usual posture has {listed(bent, 3)} at limits of position, from where legs hardly move"
+        warn_once(f"{robot.name}: {still}: give one to stand in, q0=..., or a keyframe called home of MJCF")
     mass = float(sum(inertia.mass for inertia in list(robot.model.inertias)[1:]))
     surface = all(_is(name, SURFACE_NAMES) for name in names)
     for name, pose in zip(names, poses, strict=True):

@@ -98,7 +98,7 @@ class Walking(Closing):
         flight, dt = at_least_zero("flight_duration", flight_duration, " s"), positive("dt", dt)
         gaits.check_durations(dt, step_duration=swing, support_duration=support, flight_duration=flight)
         lift = gaits.LIFT * stance.height if step_height is None else positive("step_height", step_height)
-        instance("weights", weights, Weights, "Weights(...)")
+        instance("weights", weights, Weights, "gaits.Weights(...)")
         instance("solver", solver, DDP, "DDP(...)")
         self.latency = at_least_zero("latency", latency, " s")
         groups = schedule.in_turn(stance.corners(), gait)

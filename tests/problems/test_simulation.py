@@ -96,6 +96,7 @@ def test_usual_postures_with_legs_at_their_limits_are_told(caplog):
         caplog.clear()
         legs.stance(load(robot), q0=given)
         assert caplog.text.count("FL_calf_joint, FR_calf_joint and 2 more at limits of position") == told
+        assert caplog.text.count("give one to stand in, q0=..., or a keyframe called home of MJCF") == told
     assert not problems.simulate(ddp.solve(gaits.jump("laikago", q0=bent))).fell
 
 
@@ -148,7 +149,7 @@ def test_weights_of_feedback_are_those_of_plans_in_their_units(trot):
         assert np.array_equal(own, given)
     soft = legged.tracking(trot, legged.Weights(position=30.0))
     np.testing.assert_allclose(soft.state[:3], 0.1 * same.state[:3])
-    with pytest.raises(ddp.ProblemError, match="weights: expected Weights"):
+    with pytest.raises(ddp.ProblemError, match=r"weights: expected gaits\.Weights"):
         legged.tracking(trot, 3.0)
 
 

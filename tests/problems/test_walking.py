@@ -124,7 +124,7 @@ def test_errors_stay_from_policy_to_policy_until_a_plan_begins(walking):
     ({"gait": "hop"}, "gait: unknown 'hop'"),
     ({"latency": -0.1}, "latency: expected at least 0"),
     ({"robot": "talos_legs", "feet": ["left_sole_link", "right_sole_link"]}, "feet: expected one at each corner"),
-    ({"weights": 3}, "weights: expected Weights"),
+    ({"weights": 3}, "weights: expected gaits.Weights"),
     ({"solver": "ddp"}, "solver: expected DDP"),
 ])  # fmt: skip
 def test_bad_input_is_named(given, words):
