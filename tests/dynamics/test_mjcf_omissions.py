@@ -150,6 +150,16 @@ def test_a_file_that_is_modelled_is_not_spoken_of(tmp_path):
     assert mujoco_oracle.load(write(tmp_path, bodies({"joint": ranges})))[1] == []
 
 
+@pytest.mark.parametrize(
+    ("compiler", "told"), [("", True), ('<compiler angle="radian"/>', False), ('<compiler angle="degree"/>', True)]
+)
+def test_ranges_of_a_few_degrees_are_taken_for_radians_and_doubted(tmp_path, compiler, told):
+    path = write(tmp_path, compiler + bodies({"joint": 'range="-1.5 2.6"'}))
+    doubt = "robot: ranges of 'a' (line 4) are of a few degrees: if they are in radians, the file needs"
+    assert mujoco_oracle.load(path)[1] == ([doubt + ' <compiler angle="radian"/>'] if told else [])
+    dynamics.load(path, strict=True)
+
+
 def test_ranges_of_balls_are_named_since_no_limits_are_made_of_them(tmp_path):
     path = write(tmp_path, bodies({"ball": 'range="0 40"'}))
     assert mujoco_oracle.load(path)[1] == ["robot: ranges of ball joints 'c' (line 9) are not modelled"]

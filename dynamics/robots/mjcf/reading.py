@@ -13,11 +13,15 @@ from dynamics.robots.mjcf.actuation import actuation
 from dynamics.robots.mjcf.bodies import followers, loops_of, pinocchio_model
 from dynamics.robots.mjcf.compiling import Compiled, Elements, compile_file, where
 from dynamics.robots.mjcf.passive import gravity, note_the_rest, passive
-from dynamics.robots.mjcf.states import configuration
+from dynamics.robots.mjcf.states import HINGE, configuration
 from dynamics.robots.omissions import Omissions
 
 _UNNAMED = "MuJoCo Model"
 """MuJoCo's name for a model without one."""
+
+
+DEGREES = 'ranges of {} are of a few degrees: if they are in radians, the file needs <compiler angle="radian"/>'
+"""Doubt about numbers that MJCF takes for degrees."""
 
 
 def read(path: Path, text: bytes, root: str | None = None) -> Found:
@@ -35,6 +39,8 @@ def read(path: Path, text: bytes, root: str | None = None) -> Found:
     forces = passive(m, elements, omissions)
     S, limits = actuation(m, elements, omissions)
     note_the_rest(m, elements, omissions)
+    if compiled.spec.compiler.degree:
+        _doubt_degrees(m, elements, omissions)
     for warning in compiled.warnings:
         omissions.doubt("MuJoCo warns: {}", warning)
     name = compiled.spec.modelname
@@ -45,6 +51,14 @@ def read(path: Path, text: bytes, root: str | None = None) -> Found:
     q0 = _posture(compiled, root)
     loops = loops_of(m, elements, model, q0, omissions)
     return Found(model, q0, equipment=equipment, omissions=omissions, loops=loops, followers=followers(m))
+
+
+def _doubt_degrees(m: Any, elements: Elements, omissions: Omissions) -> None:
+    """Doubt ranges of hinges that are all of a few degrees: written in radians, which a file has to say."""
+    hinges = np.flatnonzero((m.jnt_type == HINGE) & (np.asarray(m.jnt_limited) > 0)).tolist()
+    if hinges and np.degrees(np.abs(m.jnt_range[hinges])).max() <= 2.0 * np.pi:
+        for j in hinges:
+            omissions.doubt(DEGREES, elements.named("joint", j))
 
 
 def _posture(compiled: Compiled, root: str | None) -> Array:
