@@ -133,6 +133,7 @@ def solve(
     task = _Task(problem, as_workers(workers), callback)
     if checkpoint is None:
         outcome = task.started(solver, guess, start, [])
+        outcome = replace(outcome, seconds=start.seconds, setup_seconds=start.setup_seconds)  # of all attempts
     else:
         journal = Journal(checkpoint, problem, solver, start)
         outcome = task._replace(journal=journal).kept(solver, guess, start, journal)

@@ -16,7 +16,8 @@ from numba.core.compiler_lock import global_compiler_lock
 import ddp
 from ddp.compiling import announce, kernel
 from ddp.compiling.setup import Stopwatch
-from problems import pendulum
+from dynamics import frame_placement, load
+from problems import arm, pendulum
 
 ROOT = Path(__file__).parents[2]
 
@@ -242,6 +243,17 @@ def test_seconds_of_a_solve_are_without_compiling(monkeypatch):
     assert len(days) > 0
     assert solution.cost == known.cost
     assert sum(record.seconds for record in solution.history) <= solution.seconds < 1e3
+
+
+def test_seconds_are_those_of_attempts_that_are_not_kept_too():
+    robot, x0 = load("ur5"), arm.reach("ur5").x0
+    turned = frame_placement(robot, x0[:6] + np.array([3.0, 0.5, -1.0, 1.0, 2.0, 1.0]), "tool0")
+    seen = list[ddp.Record]()
+    solution = ddp.solve(arm.reach("ur5", turned), callback=seen.append)
+    assert len(seen) == solution.iterations
+    own = [record.cost for record in solution.history]
+    assert own != [record.cost for record in seen]  # the first of two starts is kept
+    assert sum(record.seconds for record in solution.history) <= solution.seconds
 
 
 def test_seconds_are_saved_and_loaded(tmp_path):
