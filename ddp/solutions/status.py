@@ -91,6 +91,10 @@ def infeasible(worst: str, proof: str) -> str:
     return f"infeasible as far as can be seen: {worst}; {proof}"
 
 
+TOLD = 1e-9
+"""Gaps, violations and regularisation up to this are rounding, and not printed of an iteration."""
+
+
 class Record(NamedTuple):
     """One iteration.
 
@@ -98,8 +102,9 @@ class Record(NamedTuple):
         alone, without what violated `Soft` constraints cost. Where a limit of iterations ends a solve the last record
         has the cost, the gap and the violation of the motion that is returned, be that an earlier one.
     gradient: max-norm of its gradient in the controls, before it.
-    expected: the decrease that the quadratic model promised for the full step.  step: the fraction taken, 0
-        if none, more than 1 where the full step brought more than promised.
+    expected: the decrease that the quadratic model promised for the full step; of a full-space step, were nothing open:
+        while gaps or constraints are, it may be larger than the cost.  step: the fraction taken, 0 if none, more
+        than 1 where the full step brought more than promised.
     regularization: mu on the diagonals of V_xx and Q_uu.
     hessian: model of the cost's Hessian: "gauss-newton"; "exact", mixed with it by ``blend``; "exact+lm", with mu added
         until it is positive definite (Levenberg-Marquardt); or a model of one's own. "curvature" is a step away from a
@@ -128,6 +133,14 @@ class Record(NamedTuple):
     violation: float = 0.0
     penalty: float = 0.0
     full_space: bool = False
+
+    def __str__(self) -> str:
+        """The iteration in a line; ``repr`` has all numbers, to the last digit."""
+        left = [("gap", self.gap), ("violation", self.violation), ("regularisation", self.regularization)]
+        told = "".join(f"  {name} {value:.1e}" for name, value in left if value > TOLD)
+        how = f"{self.hessian}, full space" if self.full_space else self.hessian
+        promised = f"gradient {self.gradient:.1e}  expected decrease {self.expected:.1e}"
+        return f"cost {self.cost:<11.6g}  {promised}  step {self.step:<6.3g}  {1e3 * self.seconds:.1f} ms  {how}{told}"
 
 
 @runtime_checkable

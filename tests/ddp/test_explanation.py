@@ -173,6 +173,19 @@ def test_a_course_counts_iterations_that_have_no_records():
     assert replace(bare, iterations=0).explain().course == "no iterations"
 
 
+def test_an_iteration_is_printed_in_a_line_with_what_it_leaves_open():
+    printed = list[str]()
+    solution = ddp.solve(pendulum.swing_up(), callback=lambda record: printed.append(str(record)))
+    assert len(printed) == solution.iterations
+    for line, record in zip(printed, solution.history, strict=True):
+        assert line.startswith(f"cost {record.cost:.6g} ")
+        assert f"step {record.step:.3g} " in line
+        assert not re.search(r"\n|gap|violation", line)
+    last = solution.history[-1]._replace(gap=1e-3, violation=0.25, full_space=True)
+    assert str(last).endswith("exact, full space  gap 1.0e-03  violation 2.5e-01")
+    assert repr(last.cost) in repr(last)
+
+
 def test_slopes_of_terms_alone_add_up_to_the_gradient(rng):
     """Those of contact forces too, which read what steps leave."""
     problem = gaits.trot("go2")
