@@ -63,7 +63,7 @@ ADVICE = {
 }
 """Advice after endings that are no success, which a solution's line ends with."""
 
-DOUBTED = (Ending.INFEASIBLE, Ending.UNMET, Ending.NO_START, Ending.DIVERGED)
+DOUBTED = (Ending.INFEASIBLE, Ending.UNMET, Ending.NO_START, Ending.DIVERGED, Ending.NO_STEP)
 """Endings that what is hardly meant in a problem leads to."""
 
 MOVE = (

@@ -47,7 +47,8 @@ def doubts_of(system: Any, problem: Any) -> list[str]:
     bounds += [*_bounds(plain, ranges, stated), *_aims(robot, plain, ranges, stated)]
     loads = [*_torques(system, problem, plain, ranges, q), *_standing(system, problem.x0)]
     of_contacts = [*_footholds(system, problem), *_forces(system, problem)]
-    return [*found, *bounds, *_targets(robot, stated), *_obstructed(problem), *of_contacts, *loads]
+    found = [*found, *bounds, *_targets(robot, stated), *_obstructed(problem), *of_contacts, *loads]
+    return list(dict.fromkeys(found))  # a target may be one of a cost and of a constraint
 
 
 def is_beyond_reach(robot: Robot, problem: Any) -> bool:

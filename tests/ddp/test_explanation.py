@@ -205,6 +205,8 @@ def test_advice_begins_with_what_the_problem_is_doubted_for():
     assert far.status.ending is Ending.INFEASIBLE
     assert told in far.explain().advice
     assert told in str(far)
+    stuck = replace(far, status=Status("no step lowers the cost", Ending.NO_STEP))
+    assert told.partition(";")[0] + "; or check_derivatives(problem) tells" in str(stuck)
     assert "more time" not in str(far)
     assert "lower speed" in str(ddp.solve(gaits.trot(speed=3.0), throw=False))
 
