@@ -28,6 +28,9 @@ GOES_ON, CONVERGED, ROUNDING, STATIONARY = range(4)
 ENDINGS = None, Ending.CONVERGED, Ending.ROUNDING, Ending.STATIONARY
 """Verdicts of `judged`, and endings by them."""
 
+SLOPELESS = "norms and square roots have none where they are zero, sqrt(x**2 + e**2) has"
+"""Told of a term whose derivatives are not finite where a solve begins: most often the reason."""
+
 SETTLED = 3
 """After this many iterations in a row that could not have been told from rounding, there is nothing to be gained."""
 
@@ -141,7 +144,7 @@ class Descent:
                 if iterate.limit():
                     continue
                 if not history and (fault := iterate.fault_of_term()):
-                    raise ProblemError(fault)
+                    raise ProblemError(f"{fault}: {SLOPELESS}")
                 return self._why_no_step()
             verdict, cost, gradient, expected, alpha, mu, hessian, blend, gap, contraction = improved
             now = working_time()

@@ -266,7 +266,7 @@ def test_derivatives_that_are_not_finite_are_reported_with_their_knot():
     U = np.ones((10, 1))
     U[6] = 0.0
     with pytest.raises(
-        ddp.ProblemError, match=r"running\[0\] \(Sharp\): its gradient is not finite at knot 6"
+        ddp.ProblemError, match=r"running\[0\] \(Sharp\): its gradient is not finite at knot 6: norms and square roots"
     ):
         ddp.solve(problem(running=[Sharp()]), guess=U)
 
