@@ -139,14 +139,13 @@ class Tendon:
     def along(self, x: Array) -> tuple[Array, Array]:
         """(y, z) and its derivative by X/L, (points, 2) each; differences of eighth order."""
         steps, weights = np.array([1, 2, 3, 4]), np.array([4 / 5, -1 / 5, 4 / 105, -1 / 280])
-        at, slopes = [], []
+        field, at, slopes = f"path of tendon {self.name!r}", [], []
         for one in x:
             h = min(2e-3, 0.25 * one, 0.25 * (1.0 - one))
-            at.append(np.array(self.path(float(one))))
+            at.append(as_array(f"{field}: (y, z)", np.array(self.path(float(one))), (2,), ModelError))
             pairs = [np.array(self.path(float(one + k * h))) - self.path(float(one - k * h)) for k in steps]
             slopes.append(weights @ np.array(pairs) / h)
-        field = f"path of tendon {self.name!r}"
-        return as_array(field, at, (len(x), 2), ModelError), as_array(field, slopes, (len(x), 2), ModelError)
+        return np.array(at), as_array(f"{field}: slope", slopes, (len(x), 2), ModelError)
 
 
 @suggesting

@@ -171,6 +171,8 @@ def test_assemblies_change_neither_what_they_are_given_nor_robots_made_before():
             Rod("r", 0.5, Circle(0.1), SILICONE, bending=1), "nowhere"), "no frame"),
         (lambda: Assembly().rod(Rod("r", 0.5, Circle(0.1), SILICONE, bending=1)).joint(
             "j", pin.JointModelRX(), "r/2"), "expected the base or the tip"),
+        (lambda: Assembly().rod(Rod("r", 0.5, Circle(0.1), SILICONE, bending=1), tendons=[
+            dynamics.Tendon("t", lambda x: (0.0, 0.01, 0.0))]).robot(), r"'t': \(y, z\): expected shape \(2,\), got"),
         (lambda: dynamics.linearize(cable_arm(), *np.zeros((3, 24))), "rods"),
         (lambda: dynamics.OneSample(cable_arm()), "rods"),
     ],
