@@ -58,9 +58,9 @@ def gauge(size, out):
 
 
 @kernel
-def sizes(gaps, residual):
-    """The 2-norm of all numbers of gaps (M,) and residual (M,), and the largest of each; all NaN if a number is."""
-    squares, _, gap = sums(gaps)
+def sizes(of_gaps, residual):
+    """The 2-norm of gaps, of which are `sums`, and residual (M,), and the largest of each; all NaN if a number is."""
+    squares, _, gap = of_gaps
     others, _, missed = sums(residual)
     squares += others
     if squares != squares:
@@ -201,8 +201,9 @@ def multiply(numbers, factors):
 def approach(alpha, place, towards, count):
     """Move so many numbers at an address the fraction alpha of the way to those at another."""
     x, ends = floats_at(place), floats_at(towards)
-    for i in range(count):
-        x[i] += alpha * (ends[i] - x[i])
+    for i in range(0, count, WIDTH):
+        now = load_some(x, i, count - i)
+        store_some(x, i, now + alpha * (load_some(ends, i, count - i) - now), count - i)
 
 
 @apart

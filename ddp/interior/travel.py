@@ -20,7 +20,7 @@ from ddp.interior import row_steps
 from ddp.interior.course import HALVED
 from ddp.interior.ending import HERE, keep, slot_of
 from ddp.interior.iteration import OPEN
-from ddp.interior.measures import copy, priced, put, sizes
+from ddp.interior.measures import copy, priced, put, sizes, sums
 from ddp.interior.memory import Memory, arrays, rows_at, trajectory, trial
 from ddp.interior.passes import priced_openness
 from ddp.interior.point import Point
@@ -122,7 +122,7 @@ def with_slacks(p, b, cost, knots):
             primal[S, i] = c[i]
     place_controls(p)
     barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
-    theta, gap, missed = sizes(array_at(p.tried_gaps, (p.N * p.n,)), residual)
+    theta, gap, missed = sizes(sums(array_at(p.tried_gaps, (p.N * p.n,))), residual)
     return Worth(cost, barrier, theta, gap, missed)
 
 

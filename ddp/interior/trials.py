@@ -177,8 +177,8 @@ def gauged(p, gaps):
 def weigh(p, most):
     """The `Worth` of a trial; infinite, whatever it costs, where the 2-norm of its gaps is larger than ``most``."""
     to_X, to_U, primal, _, residual = trial(p)
-    p.valued, opened = 0, gauged(p, p.tried_gaps)
-    if np.sqrt(sums(opened)[0]) > most:
+    p.valued, opened = 0, sums(gauged(p, p.tried_gaps))
+    if np.sqrt(opened[0]) > most:
         return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
     if p.in_python != 0:
         ask(p, WEIGH)
@@ -265,7 +265,7 @@ def measure_freely(p):
     A, B, l = array_at(p.A, (N, n, n)), array_at(p.B, (N, n, p.nu)), array_at(p.l, (N + 1,))
     size = sizes_of_gaps(l, cheap, lower, upper, A, B, X, U, p.boxed != 0)
     p.gauging = 1 if gauge(size, array_at(p.gauge, (N, n))) else 0
-    p.theta, p.gap, p.missed = sizes(gauged(p, p.opened), residual)
+    p.theta, p.gap, p.missed = sizes(sums(gauged(p, p.opened)), residual)
 
 
 @kernel
@@ -318,7 +318,7 @@ def settle(memory):
     p.penalty = 0.0
     if p.M > 0:
         p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
-    p.theta, p.gap, p.missed = sizes(gauged(p, p.opened), residual)
+    p.theta, p.gap, p.missed = sizes(sums(gauged(p, p.opened)), residual)
     if not p.theta < np.inf:
         p.cost, p.theta = np.inf, np.inf
 
