@@ -14,9 +14,10 @@ from ddp.batch.sweeps import copy
 from ddp.compiling.kernel import callback, kernel
 from ddp.derivatives import Derivatives
 from ddp.interior import iteration, passes, trials
+from ddp.interior.correction import choose_first, choose_next
 from ddp.interior.course import KNOWN, MOVED, NEARLY, START, UNKNOWN, magnitude
 from ddp.interior.handover import WORSE
-from ddp.interior.iteration import ENDS, TOOK, Decisions
+from ddp.interior.iteration import ENDS, INDEFINITE, TOOK, Decisions
 from ddp.interior.layout import Workplace
 from ddp.interior.memory import Memory, trajectory
 from ddp.interior.solve import PATIENCE_WITHIN
@@ -26,6 +27,7 @@ from ddp.machine.written import address, assign, copied, filled
 from ddp.options import DDP
 from ddp.parallel.workers import local
 from ddp.problem import Problem
+from ddp.sweeps.sweeping import Sweeping
 from ddp.systems.system import Routines
 
 
@@ -56,25 +58,34 @@ def go_on(worker, lane, unused, none):  # type: ignore[no-untyped-def]
     p, s = Memory(f.memory), Decisions(f.course)
     if one.linear == 0:
         begin(w, one, f, p)
+    elif Sweeping(p.sweeping).failed < 0:
+        came, _ = iteration.run(f.memory, f.course, 1)
+    elif choose_next(s, p):
+        wait(one, p)
+        return
     else:
-        came, _ = iteration.run(f.memory, f.course, 1)
-    while came == TOOK and s.stiff != 0 and s.done - s.fell < PATIENCE_WITHIN:
-        came, _ = iteration.run(f.memory, f.course, 1)
+        came = INDEFINITE
     if came == TOOK and s.done - s.fell < PATIENCE_WITHIN:
         if s.known == MOVED:
-            passes.arrive(f.memory)
-        else:
-            passes.judge(f.memory)
+            passes.differentiate(f.memory)
+        passes.contract(f.memory)
         passes.condense(f.memory)
-        s.known = KNOWN
-        one.torn, one.linear = 1 if p.horizon == p.torn_horizon else 0, 1
-        one.stage, one.sweep = SWEEPS, NOT_SWEPT
-        return
+        s.known, s.chosen = KNOWN, 1
+        if choose_first(s, p):
+            wait(one, p)
+            return
     one.linear, one.sweep = 0, NOT_SWEPT
     if came == ENDS and finish(w, one, f, p, s):
         one.stage, one.alpha = FOLLOWS, 1.0
     else:
         leave(w, one)
+
+
+@kernel
+def wait(lane, p):
+    """Let a lane wait for a sweep of the Hessian that is chosen."""
+    lane.torn, lane.linear = 1 if p.horizon == p.torn_horizon else 0, 1
+    lane.stage, lane.sweep = SWEEPS, NOT_SWEPT
 
 
 @kernel

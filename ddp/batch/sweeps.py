@@ -12,6 +12,7 @@ from ddp.costs.bound import EXACT as EXACT_ORDER
 from ddp.costs.bound import GAUSS_NEWTON as GAUSS_NEWTON_ORDER
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
+from ddp.interior import iteration, passes
 from ddp.interior.memory import Memory
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.algebra import dot
@@ -151,7 +152,9 @@ def sweep_together(w):
     for k in range(w.count):
         lane = Lane(w.lanes[k])
         if lane.stage == SWEEPS and some < WIDTH and lane.linear != 0:
-            enter(e, some, lane, 1.0, 0.0)
+            s = iteration.Decisions(lane.full_space.course)
+            passes.complete(Memory(lane.full_space.memory), s.blend)
+            enter(e, some, lane, s.blend, s.shift)
             e.linear = 1
             w.taken[some], lane.sweep = k, SHARED
             some += 1
@@ -174,8 +177,9 @@ def sweep_together(w):
     for i in range(some):
         lane = Lane(w.lanes[w.taken[i]])
         if lane.linear != 0:
-            s = lane.full_space.sweeping
-            s.failed, s.change, s.gradient, s.known = int(e.failed[i]), e.change[i], e.steepest[i], SWEPT
+            f = lane.full_space.sweeping
+            f.failed, f.change, f.gradient, f.known = int(e.failed[i]), e.change[i], e.steepest[i], SWEPT
+            f.slope = e.slopes[i]
         elif e.failed[i] < 0.0:
             lane.followed, lane.found_slope = 1, -2.0 * e.change[i]
             lane.change, lane.steepest = e.change[i], e.steepest[i]

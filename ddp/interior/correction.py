@@ -3,8 +3,9 @@
 
 First shares of the exact Hessian, then mu I as well: in long solves within limits of controls alone, see `is_long`,
 added to the exact one before it is to Gauss-Newton's. ``Course.served``: place of the share less than one that served
-last, 0 for none. ``Course.mu``: the one that the last sweep needed, 0 for none. ``Course.stiff``: whether no Hessian is
-tried without mu: the last step was too long for its model, or only mu has kept it from that, and mu is not small yet.
+last, 0 for none; place: that of the share that is tried; chosen: whether blend and shift are what is tried next.
+``Course.mu``: the one that the last sweep needed, 0 for none. ``Course.stiff``: whether no Hessian is tried without mu:
+the last step was too long for its model, or only mu has kept it from that, and mu is not small yet.
 """
 
 from ddp.compiling.kernel import kernel
@@ -78,37 +79,60 @@ def revise_shift(s, one, short, full, constrained):
 
 
 @kernel
-def first_definite(s, p):
-    """The step of the first Hessian that is positive definite; where there are proofs due, of at least `PROOF`."""
-    proving, way, again = s.done < s.proof, NO_WAY, False
-    s.shift, long = 0.0, is_long(s)
-    if proving or not s.stiff:
-        i, second = 0, second_share(s.served, s.alpha, s.within != 0 and not long)
-        while i <= NONE and not (proving and SHARES[i] < PROOF):
-            s.blend = SHARES[i]
-            way = swept(p, s.blend, 0.0, again)
-            again = True
-            if way.failed < 0:
-                s.exact = 1 if i == 0 else 0
-                s.served = i if i > 0 else s.served
-                return way
-            i = second if i == 0 else i + 1
-    s.exact = 0
-    if proving:
-        return way
+def choose_first(s, p):
+    """Choose the Hessian that is tried first; whether there is one."""
+    s.place, s.blend, s.shift = 0, SHARES[0], 0.0
+    return begin_shifts(s, p) if s.stiff and not is_proving(s) else True
+
+
+@kernel
+def choose_next(s, p):
+    """Choose the Hessian that is tried after one that is not positive definite; whether there is one."""
+    long = is_long(s)
+    if s.shift == 0.0:
+        s.place = second_share(s.served, s.alpha, s.within != 0 and not long) if s.place == 0 else s.place + 1
+        if s.place <= NONE and not (is_proving(s) and SHARES[s.place] < PROOF):
+            s.blend = SHARES[s.place]
+            return True
+        return False if is_proving(s) else begin_shifts(s, p)
+    if long and s.blend == 1.0:
+        s.blend = 0.0
+        return True
+    s.shift *= RISES[1] if s.mu > 0.0 else RISES[0]
+    s.blend = 1.0 if long else 0.0
+    return s.shift <= MOST_SHIFT * unit_of_shifts(p)
+
+
+@kernel
+def begin_shifts(s, p):
+    """Choose the first mu that is tried; whether it is not too large."""
     one = unit_of_shifts(p)
-    s.shift, rise = FIRST_SHIFT * one, RISES[0]
+    s.shift, s.blend = FIRST_SHIFT * one, 1.0 if is_long(s) else 0.0
     if s.mu > 0.0:
-        s.shift, rise = s.mu if s.stiff else max(s.mu / DECAY, SMALLEST_SHIFT * one), RISES[1]
-    while s.shift <= MOST_SHIFT * one:
-        s.blend = 1.0 if long else 0.0
+        s.shift = s.mu if s.stiff else max(s.mu / DECAY, SMALLEST_SHIFT * one)
+    return s.shift <= MOST_SHIFT * one
+
+
+@kernel
+def is_proving(s):
+    """Whether Hessians still have to prove themselves: without mu, and with at least `PROOF` of the exact one."""
+    return s.done < s.proof
+
+
+@kernel
+def first_definite(s, p):
+    """The step of the first Hessian that is positive definite; s.chosen: whether others' sweeps have come to it."""
+    again, way = s.chosen != 0, NO_WAY
+    goes_on, s.chosen = again or choose_first(s, p), 0
+    while goes_on:
         way = swept(p, s.blend, s.shift, again)
-        again = True
-        if way.failed >= 0 and long:
-            s.blend = 0.0
-            way = swept(p, 0.0, s.shift, again)
         if way.failed < 0:
-            s.mu = s.shift
+            s.exact = 1 if s.shift == 0.0 and s.place == 0 else 0
+            if s.shift > 0.0:
+                s.mu = s.shift
+            elif s.place > 0:
+                s.served = s.place
             return way
-        s.shift *= rise
+        goes_on, again = choose_next(s, p), True
+    s.exact = 0
     return way

@@ -10,7 +10,7 @@ from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
 from ddp.costs.hessians import DOWN_TO, EPSILON, weighed
 from ddp.interior.filter import Filter, clear_filter
-from ddp.interior.passes import beyond, judged, priced_openness, priced_rows, violation
+from ddp.interior.passes import beyond, judge, judged, priced_openness, priced_rows, violation
 from ddp.interior.trials import penalised
 from ddp.protocols import Array
 
@@ -62,8 +62,8 @@ class Course(Filter):
     known: see `UNKNOWN`.   fell: iterations done when the barrier fell.   proof: iterations until which Hessians have
     to prove themselves, see correction.py.   held: whether sweeps are to keep to limits of controls.
     settled, before, strayed: whether the first barrier is, and the one before, 0 for none, with what its step opened.
-    mu, stiff, served: see correction.py.   blend, shift, exact: share of the exact Hessian and mu of the last sweep;
-    whether that succeeded with nothing but this Hessian.
+    mu, stiff, served, place, chosen: see correction.py.   blend, shift, exact: share of the exact Hessian and mu of
+    the last sweep; whether that succeeded with nothing but this Hessian.
     alpha: the last step, 0 if none was accepted.   stuck: whether that is so.
     expected, dual: the decrease that the last step promised, and the gradient's error where it began.
     travels: whether the whole motion may come sooner now, see travel.py.
@@ -75,7 +75,7 @@ class Course(Filter):
         self.gives, self.dear, self.stays = 0, 0, STAYS
         self.done, self.known, self.fell, self.proof, self.held = 0, UNKNOWN, 0, 0, 0
         self.settled, self.before, self.strayed = 1, 0.0, float("inf")
-        self.mu, self.stiff, self.served = 0.0, 0, 0
+        self.mu, self.stiff, self.served, self.place, self.chosen = 0.0, 0, 0, 0, 0
         self.blend, self.shift, self.exact = 0.0, 0.0, 0
         self.alpha, self.stuck, self.expected, self.dual, self.travels = 0.0, 0, 0.0, 0.0, 0
 
@@ -116,6 +116,8 @@ def magnitude(l, separable, H, diagonal, X, U):
 @kernel
 def errors(p, barrier, one):
     """The largest of the dual, primal and complementarity errors, as IPOPT's; one: the cost that counts as one."""
+    if p.judged == 0:
+        judge(p.address)
     e = judged(p)
     lack = max(e.high - barrier, barrier - e.low, 0.0)
     dual = max(100.0, (e.of_all + e.costates) / (p.count + p.equalities + (p.N + 1) * p.n) / one) / 100.0
@@ -182,8 +184,7 @@ def is_solved(s, p, way):
     """Whether all errors are small."""
     allowed, enough = max(TOLERANCE, s.tolerance), s.tolerance * (unit(p) + abs(p.cost))
     closed = TOLERANCE if p.first > 0 else TOLERANCE * np.sqrt(unit(p) / p.scale)  # by what all costs now
-    small = max(p.gap, beyond(p)) <= closed and errors(p, 0.0, unit(p)) <= allowed
-    return small and way.expected <= enough
+    return way.expected <= enough and max(p.gap, beyond(p)) <= closed and errors(p, 0.0, unit(p)) <= allowed
 
 
 @kernel

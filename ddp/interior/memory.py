@@ -47,8 +47,8 @@ FIELDS: dict[Any, str] = {
     to_lzz to_exact to_diagonal J factors weighing x u y moved costate weights to_costate to_weights gaps error dX costs
     values gauge gauged units
     """, variable_integer: """
-    rows broken contracted whole valued scaled gauging foreign horizon lower upper ahead given imposed count equalities
-    elastic
+    rows broken contracted judged whole valued scaled gauging foreign horizon lower upper ahead given imposed count
+    equalities elastic
     """, variable_real: """
     tried_cost price_of_all scale barrier cost penalty theta gap missed share least_proximal longest_dual
     """,
@@ -65,8 +65,8 @@ Numbers of the point have its names.   rows: a `RowMemory`.   in_python: address
 for what is not compiled, 0 if all is; broken: how many questions Python has left unanswered.
 X (N+1, nx), U (N, nu), opened (N, n), residual (M,): the point, its gaps and what its rows miss; tried_X ..
 tried_residual, tried_primal (3, M): a trial, tried_cost: its cost.   errors (ERRORS,): a `Judged`.
-contracted: whether second orders are; whole: whether Gauss-Newton's Hessians have been made; valued: whether
-``values`` (M,) are those of the point's rows, and not of a trial's.
+contracted: whether second orders are; judged: whether ``errors`` are those of the point; whole: whether Gauss-Newton's
+Hessians have been made; valued: whether ``values`` (M,) are those of the point's rows, and not of a trial's.
 horizon: a `Horizon`, that of whole_horizon, torn_horizon which serves: without gaps, or with some; whole_held,
 torn_held: of sweeps with controls that are held.   sweeping: a `Sweeping` over it.
 within: C function of `sized_limits.within_function`, and its scratch, where sweeps keep to limits of controls

@@ -116,18 +116,23 @@ def differentiate(memory):
         J[p.entries - (p.M - p.first) :] = 1.0  # of limits, which are last
         scale(arrays(p).table, J, factors_of(p))
     copy(p.gaps, p.opened, p.N * p.n)
-    closed = ROUNDING * largest_state(p) if p.first == 0 and p.gap > 0.0 else 0.0
-    p.horizon = p.torn_horizon if p.gap > closed else p.whole_horizon
+    p.horizon = p.torn_horizon if is_open(p) else p.whole_horizon
     Sweeping(p.sweeping).horizon = p.horizon
-    p.contracted = 0
+    p.contracted, p.judged = 0, 0
 
 
 @kernel
-def largest_state(p):
-    """The largest number of a state, as gaps are measured."""
-    if p.gauging != 0:
-        return absolute_in_units(array_at(p.X, (p.N + 1, p.nx)), array_at(p.gauge, (p.n,)))[0]
-    return absolute(array_at(p.X, ((p.N + 1) * p.nx,)))[0]
+def is_open(p):
+    """Whether gaps are more than rounding of the largest number of a state, as gaps are measured."""
+    if p.first > 0 or not p.gap > 0.0:
+        return p.gap > 0.0
+    closed = ROUNDING * absolute(array_at(p.X, ((p.N + 1) * p.nx,)))[0]
+    if p.gauging == 0:
+        return p.gap > closed
+    factors = array_at(p.gauge, (p.n,))
+    if p.gap > closed * absolute(factors)[0]:  # which no coordinate exceeds, and registers find
+        return True
+    return p.gap > ROUNDING * absolute_in_units(array_at(p.X, (p.N + 1, p.nx)), factors)[0]
 
 
 @kernel
@@ -186,6 +191,7 @@ def judge(memory):
     e[2], e[3], e[4], e[5], e[6] = np.inf, -np.inf, 0.0, 0.0, 0.0
     if p.M > 0:
         e[2], e[3], e[4], e[5], e[6] = row_steps.errors(b.state, b.bounds, b.kind, b.plain, b.give)
+    p.judged = 1
 
 
 @kernel
@@ -297,15 +303,21 @@ def shift(p, mu):
 
 
 @kernel
+def complete(p, blend):
+    """Make Gauss-Newton's Hessians, if a sweep with that share of the exact ones needs them and they are not made."""
+    if blend < 1.0 and p.whole == 0 and p.any_dense != 0:
+        fill(p, False)
+        p.whole = 1
+
+
+@kernel
 def sweep(memory, blend, mu, held):
     """Sweep once, after `condense`; returns the knot that failed, or -1.
 
     held: whether controls are, as ``Horizon.held`` says; where sweeps keep to limits, these tell.
     """
     p = Memory(memory)
-    if blend < 1.0 and p.whole == 0 and p.any_dense != 0:
-        fill(p, False)
-        p.whole = 1
+    complete(p, blend)
     if mu > 0.0 and p.foreign != 0:
         fill(p, False)
         p.whole = 0
@@ -337,9 +349,11 @@ def sweep(memory, blend, mu, held):
 def stride(memory):
     """The step of the last sweep, with multipliers of the rows: a `Way`."""
     p = Memory(memory)
-    a, b, residual = arrays(p), rows_at(p.rows), trajectory(p)[3]
-    if Sweeping(p.sweeping).known != STEPPED:
+    a, b, residual, s = arrays(p), rows_at(p.rows), trajectory(p)[3], Sweeping(p.sweeping)
+    of_costs = s.slope
+    if s.known != STEPPED:
         call_contraction(p.linear_step, p.horizon, p.u, p.x, p.y)
+        of_costs = slope(a.lz, a.x, a.u)
     longest, dual, rise = 1.0, 1.0, 0.0
     if p.M > 0:
         along(a.table, a.J, a.x, a.u, a.moved)
@@ -348,7 +362,7 @@ def stride(memory):
             b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, b.w, b.f, a.moved, keep, b.step
         )
     p.longest_dual = dual
-    return Way(-1, longest, rise + slope(a.lz, a.x, a.u), abs(Sweeping(p.sweeping).change))
+    return Way(-1, longest, rise + of_costs, abs(s.change))
 
 
 @kernel

@@ -50,6 +50,7 @@ class EightSweeps(Struct):
     used: addresses of T, or where blends are zero of ``zeros``: T may have numbers there that are not finite.
     linear: whether gaps may be open, and linear steps are written, too, with the multipliers where they lead:
     gaps (N, n), x (N+1, n), u (N, nu), costate (N+1, n), weights (N, n), as of a `ddp.interior.memory.Memory`.
+    slopes (8,): changes of costs along these.
     failed, change, steepest (8,): as `ddp.sweeps.tiled_sweep.sweep` returns them.   horizons: of lanes, in the same
     arrays: without gaps, and with some, whose ``bends`` are V and v of the next knots.   separable (N+1,).
     second: numbers of a knot's T.   states, controls, multipliers: x, u, costate of lanes.
@@ -63,7 +64,7 @@ class EightSweeps(Struct):
     second: int = integer()
     k, K, gaps, x, u, costate, weights = each(7, integers, constant=False)
     linear: int = variable_integer()
-    states, controls, multipliers, blends, mus, failed, change, steepest = each(8, reals, constant=False)
+    states, controls, multipliers, blends, mus, failed, change, steepest, slopes = each(9, reals, constant=False)
 
 
 def eight_sweeps(
@@ -86,7 +87,7 @@ def eight_sweeps(
     )  # fmt: skip
     torn = copied(whole)
     torn.torn = UNSLOPED
-    numbers = {name: aligned_zeros((WIDTH,)) for name in ("blends", "mus", "failed", "change", "steepest")}
+    numbers = {name: aligned_zeros((WIDTH,)) for name in ("blends", "mus", "failed", "change", "steepest", "slopes")}
     found = {"states": n, "controls": nu, "multipliers": n}
     numbers |= {name: aligned_zeros((N + 1, WIDTH * size)) for name, size in found.items()}
     places = {name: np.zeros(WIDTH, dtype=np.int64) for name in (*rows, "x", "u", "costate", "weights")}
@@ -155,7 +156,7 @@ def load_mixed(s, p, t, blend):
 @inline
 def step(s, p, room, zero):
     """Write the step dx' = gap + A dx + B du, du = k + K dx of a sweep, and the multipliers v + V dx where it leads."""
-    N, n, nu = s.N, room.n, room.nu
+    N, n, nu, slope = s.N, room.n, room.nu, zero
     x, u, w = lanes_in(s.states), lanes_in(s.controls), lanes_in(s.multipliers)
     for i in range(n):
         x[i], w[i] = zero, room.v[i]
@@ -166,6 +167,9 @@ def step(s, p, room, zero):
         add_products(after, lanes_in(p.gaps[t]), lanes_in(p.A[t]), dx, n, n)
         add_products(after, after, lanes_in(p.B[t]), du, n, nu)
         add_products(w[(t + 1) * n :], gradient, value, after, n, n)
+        slope = add_slope(slope, lanes_in(p.lz[t]), dx, n)
+        slope = add_slope(slope, lanes_in(p.lz[t])[n:], du, nu)
+    store(s.slopes, 0, add_slope(slope, lanes_in(p.lz[N]), x[N * n :], n))
     scatter(x, (N + 1) * n, s.x, 0)
     scatter(u, N * nu, s.u, 0)
     scatter(w, (N + 1) * n, s.costate, 0)
@@ -180,6 +184,14 @@ def add_products(out, start, M, x, rows, columns):
         for j in range(columns):
             total += M[i * columns + j] * x[j]
         out[i] = total
+
+
+@inline
+def add_slope(total, gradient, x, count):
+    """A slope in lanes and that of ``count`` more numbers: gradientᵀ x."""
+    for i in range(count):
+        total += gradient[i] * x[i]
+    return total
 
 
 # -- what the recursion calls of lanes in other words ------------------------------------------------

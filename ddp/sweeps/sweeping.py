@@ -14,7 +14,7 @@ from ddp.sweeps.tiled_sweep import NOTHING, sweep
 
 SWEPT, STEPPED = 2, 3
 """Values of `Sweeping.known` where a sweep has been made already, with those of other problems, and its step as well;
-and while that sweep is the last one."""
+and while that sweep is the last one. Its slope is that of costs along the step, then."""
 
 
 class Sweeping(Struct):

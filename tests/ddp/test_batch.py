@@ -96,6 +96,16 @@ def test_full_space_steps_take_the_place_of_short_rollouts_as_in_solve(solver):
     assert ddp.solve(problem, solver, throw=False).history[-1].full_space == (not few)
 
 
+def test_hessians_that_are_not_positive_definite_are_followed_by_those_of_solve():
+    problem = SMALL["cartpole/swing-up"]
+    X0 = around(problem, 10, 1.0)
+    batch = ddp.Batch(problem, 10)
+    compare(problem, {"x0": X0}, batch=batch)
+    assert batch.left == 0
+    blends = [record.blend for x in X0 for record in ddp.solve(problem.starting_at(x)).history]
+    assert 0.1 * len(blends) < sum(blend < 1.0 for blend in blends) < len(blends)
+
+
 def test_where_full_space_steps_do_not_serve_problems_are_left_to_solve():
     plain = SMALL["cartpole/swing-up"]
     d = plain.dynamics  # whose pole is turned, and whose cart is free
@@ -185,9 +195,11 @@ def test_hessians_that_are_diagonal_in_some_problems_alone_are_whole_in_others(o
         compare(problem, {"Q": np.multiply.outer(scales, Q)})
 
 
-def test_a_problem_s_result_depends_on_no_other():
+@pytest.mark.parametrize("spread", [0.1, 1.0], ids=["near", "far"])
+def test_a_problem_s_result_depends_on_no_other(spread):
+    """Where states are far apart exact Hessians are often not positive definite, and others are swept beside them."""
     problem = SMALL["cartpole/swing-up"]
-    X0, first = around(problem, 21), ddp.Batch(problem, 21)
+    X0, first = around(problem, 21, spread), ddp.Batch(problem, 21)
     expected = first.solve({"x0": X0})
     backwards = ddp.Batch(problem, 21, threads=2).solve({"x0": X0[::-1]})
     alone = ddp.Batch(problem, 1)
