@@ -19,7 +19,7 @@ from ddp.machine.gathering import gather, scatter
 from ddp.machine.memory import address_of, as_matrix, floats_at, rows_at
 from ddp.machine.number import WIDTH, lanes, where_less
 from ddp.machine.packing import pack, unpack
-from ddp.machine.simd import load
+from ddp.machine.simd import load, load_some, store_some
 from ddp.machine.trajectories import Eight
 from ddp.machine.written import filled
 
@@ -78,6 +78,7 @@ advance: Any = None
 open_gap: Any = None
 sizes: Any = None
 own_of: Any = None
+is_flat: Any = None
 _numbers: Any = 0
 """Kernels by which a system's states deviate and move, and how many floats it works with on the stack: those of some
 system take their places in the templates below."""
@@ -182,11 +183,14 @@ def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
     U, to, gaps = (
         as_matrix(floats_at(w[6]), N, nu), as_matrix(floats_at(w[7]), N + 1, nx), as_matrix(floats_at(w[8]), N, n)
     )  # fmt: skip
-    for t in range(0, N + 1, WIDTH):
-        pack(X, t, x, nx)
-        pack(dX, t, dx, n)
-        open_gap(s, x, dx)
-        unpack(x, nx, to, t)
+    if is_flat(s, nx, n):
+        add(floats_at(w[4]), floats_at(w[5]), floats_at(w[7]), (N + 1) * n)
+    else:
+        for t in range(0, N + 1, WIDTH):
+            pack(X, t, x, nx)
+            pack(dX, t, dx, n)
+            open_gap(s, x, dx)
+            unpack(x, nx, to, t)
     for i in range(nx):
         to[0, i] = X[0, i]
     for t in range(0, N, WIDTH):
@@ -198,11 +202,19 @@ def _stray(context, words, unused, none):  # type: ignore[no-untyped-def]
         unpack(dx, n, gaps, t)
 
 
-def strayer(name: str, system: Any, deviate: Any, advance: Any, open_gap: Any, own_of: Any) -> Any:
+@inline
+def add(x, y, out, count):
+    """out (count,) := x + y, register by register."""
+    for i in range(0, count, WIDTH):
+        store_some(out, i, load_some(x, i, count - i) + load_some(y, i, count - i), count - i)
+
+
+def strayer(name: str, system: Any, deviate: Any, advance: Any, open_gap: Any, own_of: Any, is_flat: Any) -> Any:
     """The function that steps straight, see `Routines`, of a system that is given as in `follower`.
 
     ``own_of(s)``: vectors of lanes to work with, for a state, controls, a tangent vector, and another state.
-    ``advance`` steps eight knots from t on at once.
+    ``advance`` steps eight knots from t on at once.   ``is_flat(s, nx, n)``: whether x ⊕ dx is x + dx.
     """
     kernels = {"system": system, "deviate": deviate, "advance": advance, "open_gap": open_gap, "own_of": own_of}
+    kernels["is_flat"] = is_flat
     return specialised(_stray, name, **kernels)

@@ -161,8 +161,14 @@ def own_of(motion):
     return r.x, r.u, r.dx, r.after
 
 
+@inline
+def is_flat(motion, nx, n):
+    """Whether states move by plain sums."""
+    return Motion(motion).plus == 0
+
+
 _follow = callback(follower("follow_traced", system, deviate, advance, open_gap))
-_strayer = callback(strayer("stray_traced", system, deviate, advance_anew, open_gap, own_of))
+_strayer = callback(strayer("stray_traced", system, deviate, advance_anew, open_gap, own_of, is_flat))
 
 
 @kernel

@@ -151,8 +151,14 @@ def own_of(s):
     return x, after[tree.nq + tree.nv :], dx, after
 
 
+@inline
+def is_flat(s, nx, n):
+    """Whether every joint has one coordinate, so that states move by plain sums."""
+    return nx == n
+
+
 _follow = follower("follow_freely", inline(robot), deviate, advance, open_gap)
-_stray_freely = strayer("stray_freely", inline(robot), deviate, advance, open_gap, own_of)
+_stray_freely = strayer("stray_freely", inline(robot), deviate, advance, open_gap, own_of, is_flat)
 
 
 def _expand(context, trajectory, first, second):  # type: ignore[no-untyped-def]
