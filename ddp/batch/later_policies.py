@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Motions of lanes that come sooner as a whole within limits of controls: see `ddp.sooner`, of which this is a part.
+"""Motions of lanes that come sooner as a whole: see `ddp.sooner`, of which this is a part.
 
 Policies move in `Lane.best_X`, ``best_U`` and ``later_K``, one length after the other; the best rollout so far stays in
 ``kept_X`` and ``kept_U``, and its gains take the place of the lane's.
@@ -46,7 +46,7 @@ def move_on(w, lane, knots):
 def ends(w, lane, cost):
     """Whether a motion has come as much sooner as pays, after a rollout at that cost; else the next one is awaited."""
     N, nx, nu = w.N, w.nx, w.nu
-    if pays(lane, cost, lane.reached):
+    if pays(cost, lane.reached, lane.unit):
         lane.reached = cost
         copy(lane.kept_X, lane.tried_X, (N + 1) * nx)
         copy(lane.kept_U, lane.tried_U, N * nu)

@@ -22,6 +22,7 @@ from ddp.machine.addresses import array_at
 from ddp.machine.variables import struct_like
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.solutions.status import Record
+from ddp.sooner import hardly_moves
 from ddp.starts import CLOSED
 from ddp.sweeps.outcome import GIVEN, NONE
 
@@ -165,9 +166,9 @@ def follow(s, p, way, was_open, before):
         funnel(s, p.theta, (before - p.cost) / promised if shorter else 0.0)
     if s.alpha == 1.0 and p.M > 0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
-    inexact = s.exact == 0 and s.alpha == 1.0
-    limited = p.first > 0 or p.boxed != 0
-    s.travels = 1 if limited and p.elastic == 0 and inexact and p.theta <= OPEN else 0
+    bound = (p.first > 0 or p.boxed != 0) and p.elastic == 0
+    slow = hardly_moves(s.alpha, s.exact == 0, before - p.cost, course.unit(p))
+    s.travels = 1 if bound and slow and p.theta <= OPEN else 0
     return TOOK
 
 

@@ -1,11 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Motions that come sooner as a whole, where linear steps hardly move them in time.
+"""Motions of full-space steps that come sooner as a whole: see `ddp.sooner`, whose rule this is.
 
-A robot that rests before it moves, or after, may move sooner or later at nearly the same cost. Exact Hessians are not
-positive definite in this valley, and the convex ones that take their place move a motion by a knot or less in an
-iteration: an acrobot's swing-up by 12 knots in 58 iterations. Here it comes 1, 2, 4, ... knots sooner for as long as
-that pays, and its slacks and multipliers with it. Controls follow it from the initial state under the gains of the last
-sweep, so that no gap is left, and hold the last state at the end.
+Slacks and multipliers come sooner with a motion. Controls follow it from the initial state under the gains of the last
+sweep, so that no gap is left, and hold the last state at the end: with the last controls again hardly any motion pays.
 """
 
 import logging
@@ -17,7 +14,7 @@ from ddp.constraints.row_table import BEGIN, END, ROW, SIZE
 from ddp.costs.cost_table import place
 from ddp.errors import as_array
 from ddp.interior import row_steps
-from ddp.interior.course import HALVED
+from ddp.interior.course import HALVED, unit
 from ddp.interior.ending import HERE, keep, slot_of
 from ddp.interior.iteration import OPEN
 from ddp.interior.measures import copy, priced, put, sizes, sums
@@ -28,12 +25,9 @@ from ddp.interior.row_steps import BELOW, BOUNDED, S, rooms
 from ddp.interior.trials import Worth, leave_room, place_controls, roll_out, take, take_lane, weigh
 from ddp.machine.addresses import array_at
 from ddp.machine.trajectories import Lengths
-from ddp.sooner import FURTHEST
+from ddp.sooner import FURTHEST, pays
 
 logger = logging.getLogger("mayne")
-
-PAYS = 1e-6
-"""Share of its worth by which a motion has to be better."""
 
 
 def travel(point: Point) -> int:
@@ -63,7 +57,7 @@ def come_sooner(memory, hold):
     copy(p.kept_K, of_policy.K, p.N * p.nu * p.n)
     while knots * FURTHEST <= p.N:
         tried = worth_of(p, b, moved(p, b, knots, hold), most, knots)
-        if not tried < worth - PAYS * abs(worth):
+        if not pays(tried, worth, unit(p)):
             break
         worth, found, knots = tried, knots, 2 * knots
     if found > 0 and not worth_of(p, b, moved(p, b, 0, hold), most, 0) > worth:
