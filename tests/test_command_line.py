@@ -247,6 +247,8 @@ def test_rows_with_semicolons_are_a_matrix():
         (["solve", SMALL, "--push", "1"], ["--push", "it is an option of `mayne mpc`, `mayne play`, `mayne replan`"]),
         (["solve", SMALL, "--tol", "1"], ["--tol: pendulum/swing-up has no", "did you mean '--tolerance'?"]),
         (["solve", SMALL, "--tolerence", "1"], ["--tolerence", "'--tolerance'"]),
+        (["replan", "quadruped/trot", "--htlm", "a.html"], ["--htlm: quadruped/trot has no", "did you mean '--html'"]),
+        (["replan", "quadruped/trot", "--workers", "3"], ["it is an option of `mayne solve`"]),
         (["check", "arm/reach", "--knots", "3"], ["did you mean '--plot' or '--robot' or '--dt'"]),
         (["solve", SMALL, "--horizon", "many"], ["--horizon", "whole number of steps of --dt seconds", "'many'"]),
         (["solve", SMALL, "--horizon", "3,4"], ["--horizon", "one number", "'3,4'"]),

@@ -24,7 +24,6 @@ from dynamics.steps.doubts import obstacles_of
 from problems.closed_loop import terminal_cost
 from problems.command import playing, shell
 from problems.command.output import progress, tell
-from problems.command.parameters import parse
 from problems.command.simulating import disturbing, solved, some_numbers
 from problems.interop.follower import Follower
 from problems.interop.motion import optional
@@ -146,7 +145,7 @@ def planner_of(
         problem = shell.named(entry.name, robot, options)[1]
         with progress(f"{entry.name}, preparing"):
             return controller_of(problem, latency, changed), False
-    chosen = parse(entry, options)
+    chosen = shell.chosen_of(entry, options)
     known = inspect.signature(Walking).parameters
     for option in chosen:
         if option not in known:

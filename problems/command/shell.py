@@ -140,14 +140,19 @@ def named(
     """A problem, by its name, what a file has saved of it, and the command's options; and all those choices."""
     _refuse_file(name)
     entry = find(name)
-    others = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
-    chosen = (saved or {}) | parse(entry, options, others, _commands_by_option())
+    chosen = (saved or {}) | chosen_of(entry, options)
     if robot is not None:
         if "robot" not in parameters(entry):
             raise ProblemError(f"robot: {name} is about one system, no robot can take its place")
         chosen["robot"] = robot
     with progress(f"{name}, preparing"):
         return entry, build(entry, chosen), chosen
+
+
+def chosen_of(entry: Entry, options: Sequence[str]) -> dict[str, Any]:
+    """The parameters of a problem that the command's options choose; errors know the options of all commands."""
+    others = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
+    return parse(entry, options, others, _commands_by_option())
 
 
 def _commands_by_option() -> dict[str, list[str]]:

@@ -18,8 +18,20 @@ from ddp.solver import solve
 from dynamics import RobotDynamics, load
 from problems.command import playing
 from problems.command.output import progress, tell, wrote
-from problems.command.parameters import parse
-from problems.command.shell import DRAWING, HTML, JSON, OPEN, OPTIONS, PROBLEM, ROBOT, File, end, named, refuse_idle
+from problems.command.shell import (
+    DRAWING,
+    HTML,
+    JSON,
+    OPEN,
+    OPTIONS,
+    PROBLEM,
+    ROBOT,
+    File,
+    chosen_of,
+    end,
+    named,
+    refuse_idle,
+)
 from problems.play import policies
 from problems.play.played import root_mean_square
 from problems.play.simulation import simulate, system_of
@@ -135,7 +147,7 @@ def _of_robot(file: str, robot: str | None, options: tuple[str, ...]) -> tuple[E
         return Problem(system, [], [], solution.X[0], len(solution.U))
 
     entry = Entry(file, build, f"a motion of {robot}", (), 0.0, robot or "", ())
-    chosen = parse(entry, options)
+    chosen = chosen_of(entry, options)
     if robot is None or not chosen:
         raise ProblemError(f"file: {playing.nameless(file, robot)}; in Python, mayne.simulate(solution) plays it")
     solution = playing.opened(file)
