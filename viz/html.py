@@ -74,8 +74,9 @@ def save_html(
     robot: the robot that moves, or a Solution, which knows its robot, states and times, or several by name: then each
     has a colour, and a tick box in the legend. Beside Solutions, states of the first one's robot may have a name too,
     and what `simulate` and `simulate_receding` return; alone, that is drawn beside its plan.
-    X: states (N+1, nx), or (N+1, nq) without velocities, or a Solution; of a robot only.
-    dt: the time from one state to the next [s], one number or (N,), where zero is an impact; of states only.
+    X: states (N+1, nx), or (N+1, nq) without velocities, or a Solution; of a robot only, which stands in its usual
+    posture without any.
+    dt: the time from one state to the next [s], one number or (N,), where zero is an impact; of several states only.
     frames: names of frames whose path is drawn; ghost: a state (nx,) or several, drawn translucent and still;
     title: shown above.
     A Solution brings what its problem knows: paths of frames with targets and of feet, its last state as a ghost (at

@@ -101,7 +101,10 @@ class Motion(NamedTuple):
 
 
 def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[Motion]:
-    """Motions that the arguments ``robot``, ``X``, ``dt`` of ``save_html`` describe, checked; at least one."""
+    """Motions that the arguments ``robot``, ``X``, ``dt`` of ``save_html`` describe, checked; at least one.
+
+    Robots alone stand in their usual posture; one state needs no dt.
+    """
     robot = motion_of(robot)
     for field, value in (("X", X), ("dt", dt)):
         if value is not None and isinstance(robot, Solved):
@@ -110,7 +113,7 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         return [_solution("robot", "", robot)]
     if isinstance(robot, Mapping):
         return _several(robot, dt)
-    robot = drawn(robot)
+    usual, robot = getattr(robot, "q0", None), drawn(robot)
     if not isinstance(getattr(robot, "model", None), pin.Model):
         raise ProblemError(f"robot: expected a Robot from mayne.load, or solutions, got {said(robot)}{_meant(robot)}")
     if isinstance(X, Solved):
@@ -118,11 +121,12 @@ def as_motions(robot: Any, X: Any = None, dt: ArrayLike | None = None) -> list[M
         if solution.Q.shape[1] != robot.model.nq:
             raise ProblemError(f"X: expected a solution of {robot.name}, got one of {solution.robot.name}")
         return [solution._replace(robot=robot)]
-    if X is None or dt is None:
-        missing = "X" if X is None else "dt"
-        raise ProblemError(f"{missing}: expected it with a robot; a Solution alone knows its robot, states and times")
-    Q = configurations("X", X, robot)
-    return [Motion("", robot, Q, instants(dt, len(Q)))]
+    if X is None and (dt is not None or usual is None):
+        raise ProblemError("X: expected it with a robot; a Solution alone knows its robot, states and times")
+    Q = configurations("X", usual if X is None else X, robot)
+    if dt is None and len(Q) > 1:
+        raise ProblemError(f"dt: expected the time from one to the next of {len(Q)} states [s], got none")
+    return [Motion("", robot, Q, instants(1.0 if dt is None else dt, len(Q)))]
 
 
 def _meant(robot: Any) -> str:

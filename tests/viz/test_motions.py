@@ -100,6 +100,15 @@ def test_a_solution_is_drawn_as_its_robot_states_and_times_are(panda):
     assert build(solved).duration == pytest.approx(0.4)
 
 
+def test_a_robot_alone_stands_in_its_usual_posture(panda):
+    for given in ((panda,), (panda, panda.q0), (panda, panda.q0, 0.1)):
+        (motion,) = as_motions(*given)
+        assert np.array_equal(motion.Q, panda.q0[None])
+        assert motion.times.tolist() == [0.0]
+    shown = moves(build(panda).messages)
+    assert shown.keys() == moves(build(panda, panda.q0, 0.1).messages).keys()
+
+
 def test_a_solution_without_its_problem_is_asked_for_it(tmp_path, panda):
     bare = SimpleNamespace(**{**vars(solution(panda, 2, 0.1)), "problem": None})
     with pytest.raises(ProblemError, match=r"robot: expected a solution with its problem: solution.attached"):
@@ -135,8 +144,9 @@ def test_the_camera_stands_where_it_is_put(panda):
         (lambda p: ({"a": solution(p, 4, 0.1), "b": "x"},), r"robot\['b'\]: expected one row of real numbers"),
         (lambda p: ({3: solution(p, 4, 0.1)},), "robot: a name: expected a text"),
         (lambda p: (solution(p, 4, 0.1), None, 0.1), "dt: expected none beside a Solution"),
-        (lambda p: (p, p.q0), "dt: expected it with a robot"),
-        (lambda p: (p,), "X: expected it with a robot"),
+        (lambda p: (p, np.tile(p.q0, (3, 1))), r"dt: expected the time from one to the next of 3 states"),
+        (lambda p: (p, None, 0.1), "X: expected it with a robot"),
+        (lambda p: (SimpleNamespace(model=p.model, name="p"),), "X: expected it with a robot"),
         (lambda p: ("panda", p.q0, 0.1), "robot: expected a Robot from mayne.load, or solutions, got 'panda'"),
         (lambda p: (np.tile(p.q0, (3, 1)),), r"got an array of shape .*; states come after their robot: save_html\("),
         (lambda p: (SimpleNamespace(horizon=3),), "got SimpleNamespace; a problem has no motion before it is solved"),
