@@ -21,7 +21,7 @@ from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, as_matrix, floats_at, hold, rows_of
 from ddp.machine.number import QUAD, WIDTH
 from ddp.machine.simd import multiply_add
-from ddp.sweeps.gaps import pass_back
+from ddp.sweeps.gaps import pass_through
 from ddp.sweeps.horizon import Horizon, own
 from ddp.sweeps.limits import is_bent, sizes
 from ddp.sweeps.riccati import coupling_at, ends_at
@@ -91,7 +91,7 @@ def multipliers(memory, follows, costate, weights):
         if t > 0:
             w = to[t - 1]
             if bent:
-                pass_back(p.crossed, p.bends[t - 1], n, g, w)
+                pass_through(p.crossed, p.bends[t - 1], 1, n, n, g, w)  # Jᵀ g
                 add_curvature(p.crossed, p.bends[t - 1][n * n :], n, blend, y[t], w)
             else:
                 for i in range(n):

@@ -13,7 +13,6 @@ import numpy as np
 
 from ddp.compiling.kernel import call_contraction, inline, kernel
 from ddp.machine.addresses import array_at
-from ddp.machine.algebra import dot
 from ddp.machine.memory import address_of, floats_at, hold, rows_of
 from ddp.machine.rows import add_rows, copy_rows
 from ddp.machine.tiles import WIDTH, add_product
@@ -63,28 +62,16 @@ def cross(r, blocks, J, C, blend):
 
 
 @kernel
-def pass_across(blocks, J, n, y, out):
-    """out (n,) := J y, of J (n, n) and blocks as in `cross`."""
+def pass_through(blocks, J, row, column, n, y, out):
+    """out (n,) := J y, of J (n, n) whose rows and columns are so many numbers apart, and blocks as in `cross`."""
     for i in range(n):
         out[i] = y[i]
     for b in range(len(blocks)):
         first, size = blocks[b, 0], blocks[b, 1]
         for i in range(first, first + size):
-            out[i] = dot(J[i * n + first :], y[first:], size)
-
-
-@kernel
-def pass_back(blocks, J, n, w, out):
-    """out (n,) := Jᵀ w, of J (n, n) and blocks as in `cross`."""
-    for i in range(n):
-        out[i] = w[i]
-    for b in range(len(blocks)):
-        first, size = blocks[b, 0], blocks[b, 1]
-        for j in range(first, first + size):
-            out[j] = 0.0
-        for i in range(first, first + size):
+            out[i] = 0.0
             for j in range(first, first + size):
-                out[j] += w[i] * J[i * n + j]
+                out[i] += J[i * row + j * column] * y[j]
 
 
 @inline
@@ -113,7 +100,7 @@ def weigh(horizon, follows, unused, none):  # type: ignore[no-untyped-def]
         if crossing and is_open(z.gaps[t], n):
             J = np.int64(closed.ctypes.data)
             call_contraction(z.closing, z.closing_context, address_of(z.gaps[t]), address_of(p), J)
-            pass_back(z.crossed, floats_at(J), n, p, w)
+            pass_through(z.crossed, floats_at(J), 1, n, n, p, w)  # Jᵀ p
         else:
             for j in range(n):
                 w[j] = p[j]

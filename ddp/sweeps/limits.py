@@ -24,7 +24,7 @@ from ddp.machine.algebra import dot
 from ddp.machine.declared import each
 from ddp.machine.memory import as_matrix, floats_at
 from ddp.machine.struct import Struct, matrix
-from ddp.sweeps.gaps import pass_across
+from ddp.sweeps.gaps import pass_through
 from ddp.sweeps.horizon import Horizon
 from ddp.sweeps.sweeping import Sweeping, recur
 
@@ -192,7 +192,7 @@ def roll(p, limited, u, x, y):
         for i in range(n):
             y[t + 1, i] = dot(p.A[t][i * n :], x[t], n) + dot(p.B[t][i * nu :], u[t], nu)
         if bent:
-            pass_across(p.crossed, p.bends[t], n, y[t + 1], x[t + 1])
+            pass_through(p.crossed, p.bends[t], n, 1, n, y[t + 1], x[t + 1])
             for i in range(n):
                 x[t + 1, i] += p.gaps[t, i]
         else:
