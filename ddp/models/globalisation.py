@@ -193,59 +193,9 @@ def searched(s, model, point, found, alpha, cost):
 @portable
 def follow_up(s, point, made):
     """The model to be tried next at the iterate, or `NOBODY`; made: whether the last one made an attempt."""
-    model = s.model
-    if s.place == OWN and not made:
-        s.best = NOBODY
-        if s.alone or model == GAUSS_NEWTON:
-            return NOBODY
-    if s.place == OWN:
-        if not made:
-            give_up(s, model)
-            s.model = GAUSS_NEWTON
-            return GAUSS_NEWTON
-        s.best = model
-        if model == EXACT:
-            follow_step(s, point)
-        else:
-            s.mu[model] = stepped(s, model, point)
-            if s.alpha[model] == 0.0:
-                search_anew(s, model)
-            if model == DAMPED and s.alpha[model] > 0.5:
-                s.blend[model] = min(1.0, max(2.0 * s.blend[model], SMALLEST_BLEND))
-        if s.alone:
-            return NOBODY
-        if model == GAUSS_NEWTON:
-            struggles = s.alpha[model] == 0.0 or max(s.last[model], s.before[model]) < 0.1
-            other = EXACT if struggles and s.wait[EXACT] <= 0 else NOBODY
-            if other == NOBODY:
-                s.wait[EXACT] -= 1
-        else:
-            other = GAUSS_NEWTON if s.alpha[model] < 0.25 else NOBODY
-        if other != NOBODY:
-            s.model, s.place = other, BESIDE
-            return other
-        if model != GAUSS_NEWTON:
-            settle(s, model, point)
-    elif s.place == BESIDE:
-        owner = s.best
-        better = made and s.cost[model] < s.cost[s.best]
-        if better:
-            s.best = model
-        if model == GAUSS_NEWTON:
-            if better:
-                give_up(s, owner)
-            settle(s, owner, point)
-        else:
-            judge_trial(s, model, better)
-    else:
-        better = made and s.cost[model] < s.cost[s.best]
-        if made:
-            s.mu[model] = stepped(s, model, point)
-            if s.alpha[model] == 0.0:
-                search_anew(s, model)
-        if better:
-            s.best = model
-        judge_trial(s, model, better)
+    following = after_own(s, point, made) if s.place == OWN else after_trial(s, point, made)
+    if following != NOBODY or s.alone or s.best == NOBODY:
+        return following
     if s.place != LAST and s.entered != DAMPED:
         s.wait[DAMPED] -= 1
         s.count += 1
@@ -253,18 +203,71 @@ def follow_up(s, point, made):
         if s.alpha[s.best] <= 0.25 and s.wait[DAMPED] <= 0 and is_stuck(s):
             s.model, s.place = DAMPED, LAST
             return DAMPED
-    expected = s.expected[s.best]
-    if s.mode == GAUSS_NEWTON and s.wait[EXACT] <= 0:  # turn to exact Hessians where that pays
-        little, full = s.switch * point.magnitude, s.alpha[s.best] == 1.0
-        close, early = abs(expected) < little, full and abs(point.cost - s.cost[s.best]) < little
-        rate = expected / s.previous if s.previous != 0.0 else 0.0  # 0: at the optimum
-        done_in_two = full and abs(expected) * (rate * rate) < s.tolerance * point.unit
-        if (close or early) and not done_in_two:
-            if not close:
-                s.tries[EXACT], s.blend[EXACT] = 1, 1.0
-            s.mode = EXACT
-    s.previous = expected
+    turn_to_exact(s, point)
+    s.previous = s.expected[s.best]
     return NOBODY
+
+
+@portable
+def after_own(s, point, made):
+    """`follow_up` of the model that the mode wants: Gauss-Newton's where it fails, another one where it struggles."""
+    model = s.model
+    if not made:
+        s.best = NOBODY
+        if s.alone or model == GAUSS_NEWTON:
+            return NOBODY
+        give_up(s, model)
+        s.model = GAUSS_NEWTON
+        return GAUSS_NEWTON
+    s.best = model
+    follow_step(s, model, point)
+    if s.alone:
+        return NOBODY
+    if model == GAUSS_NEWTON:
+        struggles = s.alpha[model] == 0.0 or max(s.last[model], s.before[model]) < 0.1
+        other = EXACT if struggles and s.wait[EXACT] <= 0 else NOBODY
+        if other == NOBODY:
+            s.wait[EXACT] -= 1
+    else:
+        other = GAUSS_NEWTON if s.alpha[model] < 0.25 else NOBODY
+    if other != NOBODY:
+        s.model, s.place = other, BESIDE
+    elif model != GAUSS_NEWTON:
+        settle(s, model, point)
+    return other
+
+
+@portable
+def after_trial(s, point, made):
+    """`follow_up` of a model that was tried besides, which may become that of the mode: none comes next."""
+    model, owner = s.model, s.best
+    better = made and s.cost[model] < s.cost[owner]
+    if better:
+        s.best = model
+    if s.place == LAST and made:
+        follow_step(s, model, point)
+    if model != GAUSS_NEWTON:
+        judge_trial(s, model, better)
+    else:
+        if better:
+            give_up(s, owner)
+        settle(s, owner, point)
+    return NOBODY
+
+
+@portable
+def turn_to_exact(s, point):
+    """Let the mode be that of exact Hessians where these pay: near the optimum, or where a full step brings little."""
+    if s.mode != GAUSS_NEWTON or s.wait[EXACT] > 0:
+        return
+    expected, little, full = s.expected[s.best], s.switch * point.magnitude, s.alpha[s.best] == 1.0
+    close, early = abs(expected) < little, full and abs(point.cost - s.cost[s.best]) < little
+    rate = expected / s.previous if s.previous != 0.0 else 0.0  # 0: at the optimum
+    done_in_two = full and abs(expected) * (rate * rate) < s.tolerance * point.unit
+    if (close or early) and not done_in_two:
+        if not close:
+            s.tries[EXACT], s.blend[EXACT] = 1, 1.0
+        s.mode = EXACT
 
 
 @portable
@@ -301,13 +304,23 @@ def search_anew(s, model):
 
 
 @portable
-def follow_step(s, point):
-    """Let the share of the exact Hessian follow the step; near the optimum short ones may come of too small a share."""
-    close = abs(s.expected[EXACT]) < s.switch * point.magnitude
-    if s.alpha[EXACT] > 0.5 or (close and 0.0 < max(s.last[EXACT], s.before[EXACT]) <= 0.5):
-        s.blend[EXACT] = min(1.0, 2.0 * s.blend[EXACT])
-    elif s.alpha[EXACT] == 0.0:
-        s.blend[EXACT] = max(0.5 * s.blend[EXACT], SMALLEST_BLEND)
+def follow_step(s, model, point):
+    """Let mu, or the exact model's share, follow a step: near the optimum short ones may come of too small a share.
+
+    The damped model's share, which is halved where no mu helps, is doubled by long steps.
+    """
+    if model == EXACT:
+        close = abs(s.expected[EXACT]) < s.switch * point.magnitude
+        if s.alpha[EXACT] > 0.5 or (close and 0.0 < max(s.last[EXACT], s.before[EXACT]) <= 0.5):
+            s.blend[EXACT] = min(1.0, 2.0 * s.blend[EXACT])
+        elif s.alpha[EXACT] == 0.0:
+            s.blend[EXACT] = max(0.5 * s.blend[EXACT], SMALLEST_BLEND)
+        return
+    s.mu[model] = stepped(s, model, point)
+    if s.alpha[model] == 0.0:
+        search_anew(s, model)
+    if model == DAMPED and s.alpha[model] > 0.5:
+        s.blend[model] = min(1.0, max(2.0 * s.blend[model], SMALLEST_BLEND))
 
 
 @portable
