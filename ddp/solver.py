@@ -168,7 +168,7 @@ class _Task(NamedTuple):
         if cut and len(history) < solver.max_iterations and found.cost < outcome.cost:
             again = replace(solver, max_iterations=min(solver.max_iterations, MOST * limit))
             found = self.attempted(again, found, start, history)
-        return _told(_better(outcome, found, None), history, solver.max_iterations)
+        return told(_better(outcome, found, None), history, solver.max_iterations)
 
     def kept(self, solver: DDP, guess: Start, start: Stopwatch, journal: Journal) -> Solution:
         """Solve as `started` does, from where the journal has come to."""
@@ -242,7 +242,7 @@ class _Task(NamedTuple):
                 ended.append(found)
         if left and goes_on(anew=False):
             tried(others[-1], guess, solver.max_iterations)
-        return _told(outcome, history, solver.max_iterations)
+        return told(outcome, history, solver.max_iterations)
 
     def solved(
         self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], first: bool = False
@@ -325,7 +325,7 @@ def _left(solution: Solution, missed: _Missed) -> tuple[float, float]:
     return max(missed.of(solution), gap, TOLERANCE), solution.cost
 
 
-def _told(outcome: Solution, history: list[Record], limit: int) -> Solution:
+def told(outcome: Solution, history: list[Record], limit: int) -> Solution:
     """The best of some attempts, with records of all, its own last; a limit of iterations may have cut off another."""
     ending, done, own = outcome.status.ending, len(history), outcome.history
     if outcome.converged and outcome.iterations == done:

@@ -150,7 +150,9 @@ def solve_durations(
     Where there are no phases, of `ContinuousDynamics` with explicit steps and `RobotDynamics` with semi-implicit ones,
     the duration is that of all N steps, the one in the problem is where the search begins, and a price of time is
     needed: 1 for the least time, 0 where running costs say what a second costs. The solution is of a problem with such
-    a step ``dt``, and so in seconds.
+    a step ``dt``, and so in seconds. Where costs are not curved along controls that have limits, as where time or fuel
+    alone counts, squares of these controls lead there, in a few solves that make them ever cheaper: iterations of all
+    count, and stand in its ``history``.
     solver (default: to a tolerance of 1e-11), workers: of every solve, guess: of the first, as in `ddp.solve`.
     callback: called with the `Record` of every iteration of every solve.
     throw: raise SolveError, with the ``.solution`` found so far, if it does not converge.
@@ -215,6 +217,7 @@ def _with_free_time(
     checks.ordered(np.array([least]), np.array([most]), unit=" s")
     price = free.price or 0.0
     solution, T, slope = solve_free_time(problem, least, most, price, solver, guess, callback, workers)
+    solution = replace(solution, seconds=start.seconds, setup_seconds=start.setup_seconds)
     status, cost = str(solution.status), solution.cost + price * T
     bounded = not least + SLACK < T < most - SLACK
     if bounded and most - least > SLACK:

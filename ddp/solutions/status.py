@@ -80,7 +80,7 @@ def unstable(gradient: float, U: Array, cost: float) -> str:
     return f" ({UNSTABLE})" if rounding > MAGNIFIED * abs(cost) else ""
 
 
-def limit_reached(limit: int, expected: float | None) -> str:
+def limit_reached(limit: int, expected: float | None = None) -> str:
     """A sentence about the last iteration that was allowed, and the decrease that it expected, if there was any."""
     last = "" if expected is None else f", the last with an expected decrease of {expected:.2g}"
     return f"the limit of {limit} iterations was reached{last}"
