@@ -12,8 +12,9 @@ from ddp.costs.bound import EXACT as EXACT_ORDER
 from ddp.costs.bound import GAUSS_NEWTON as GAUSS_NEWTON_ORDER
 from ddp.costs.hessians import scales
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, lacking
-from ddp.interior import iteration, passes
+from ddp.interior import iteration
 from ddp.interior.memory import Memory
+from ddp.interior.swept_hessians import complete
 from ddp.machine.addresses import array_at, integers_at
 from ddp.machine.algebra import dot
 from ddp.machine.memory import address_of
@@ -153,7 +154,7 @@ def sweep_together(w):
         lane = Lane(w.lanes[k])
         if lane.stage == SWEEPS and some < WIDTH and lane.linear != 0:
             s = iteration.Decisions(lane.full_space.course)
-            passes.complete(Memory(lane.full_space.memory), s.blend)
+            complete(Memory(lane.full_space.memory), s.blend)
             enter(e, some, lane, s.blend, s.shift)
             e.linear = 1
             w.taken[some], lane.sweep = k, SHARED

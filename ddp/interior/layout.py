@@ -125,7 +125,8 @@ class Workplace:
         if self.bounds.elastic:
             self.bounds = barrier_of(self.rows, self.own["factors"])
         self.bounds.renew()
-        for name in ("costate", "weights", *(("to_lzz", "to_exact") if self.rows.size else ())):  # see `passes.fill`
+        hessians = ("to_lzz", "to_exact") if self.rows.size else ()  # see `swept_hessians.fill`
+        for name in ("costate", "weights", *hessians):
             self.own[name].fill(0.0)
         self.own["J"].fill(1.0)  # of limits of controls; that of constraints is written
         self.backward.begin()

@@ -73,7 +73,7 @@ within: C function of `sized_limits.within_function`, and its scratch, where swe
 lower, upper (N, nu).   linear_step: see `sized_limits.step_function`;
 multipliers, stationarity: C functions of linear.py.
 table (placed, .): see row_table.py.   A .. diagonal: `Derivatives`; to_lz .. to_diagonal: those that are swept.
-dense, separable, costs_separable, coupled (N+1,): see `passes.fill`; any_dense: whether any is.
+dense, separable, costs_separable, coupled (N+1,): see `swept_hessians.fill`; any_dense: whether any is.
 factors (M,): see `Point`; scaled: whether any is not one.   weighing (M,): multipliers of rows as they are given.
 terms (term_count, 5), runs: see cost_table.py.
 x (N+1, n), u (N, nu): a step; y (N+1, n): see `limits.linear_step`; moved (M,): J z of it.
