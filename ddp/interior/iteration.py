@@ -17,8 +17,9 @@ from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, en
 from ddp.interior.measures import sums
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
-from ddp.interior.trials import accept, along, gauged, measure, penalised, rolled, violated, widest
+from ddp.interior.trials import accept, along, find_multipliers, gauged, measure, penalised, rolled, violated, widest
 from ddp.machine.addresses import array_at
+from ddp.machine.algebra import dot
 from ddp.machine.variables import struct_like
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.solutions.status import Record
@@ -52,6 +53,11 @@ again: as long as it is less it rises."""
 
 LITTLE = 0.25
 """Gaps are little of what a trial leaves open if their square is no more than this share of its, see `may_do`."""
+
+CLOSE, SHARE = 0.3, 0.1
+"""2-norm of gaps up to which the Lagrangian tells of steps, and the share of what it promises that steps have to keep.
+Of larger gaps its first order says little: with 1 a pendulum and a cart-pole take an iteration more, with 0.1 starts
+beside theirs take 2 % more."""
 
 OPEN = 0.1
 """2-norm of what may be open before and after a motion comes sooner as a whole: prices of larger gaps say little, and
@@ -240,13 +246,33 @@ def may_do(s, p, trial, theta, phi, slope, alpha):
 
 @kernel
 def is_taken(s, p, trial, theta, phi, slope, alpha):
-    """Whether the filter accepts a trial, to which the point goes then; theta, phi: of where it was."""
+    """Whether the filter accepts a trial, to which the point goes then; theta, phi: of where it was.
+
+    Without constraints a trial is also accepted for the Lagrangian alone, where gaps are small.
+    """
     accepted, by_cost = accepts(s, trial.theta, trial.cost + trial.barrier, theta, phi, slope, alpha)
+    if not accepted and p.M == 0 and p.boxed == 0 and max(theta, trial.theta) <= CLOSE:
+        accepted = by_cost = lowers_lagrangian(p, trial, slope, alpha)
     if accepted:
         if not by_cost:
             enter(s, theta, phi)
         accept(p.address, trial, alpha)
     return accepted
+
+
+@kernel
+def lowers_lagrangian(p, trial, slope, alpha):
+    """Whether a trial lowers the Lagrangian, with multipliers where the step leads, by a share of what that promises.
+
+    Costs may rise along good steps: by the gaps of their second order, which a next step closes (Maratos 1978). The
+    Lagrangian counts these by what they will cost (Ulbrich 2004).
+    """
+    find_multipliers(p)
+    weights, shape = array_at(p.to_weights, (p.N * p.n,)), (p.N * p.n,)
+    before = dot(weights, array_at(p.opened, shape), p.N * p.n)
+    after = dot(weights, array_at(p.tried_gaps, shape), p.N * p.n)
+    promised = alpha * (before - slope)
+    return promised > 0.0 and trial.cost + after - p.cost - before <= -SHARE * promised
 
 
 def moved(numbers: Sequence[float], cost: float, gap: float, violation: float) -> list[float]:

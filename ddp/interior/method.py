@@ -10,7 +10,8 @@
             little, Newton's steps hold what binds
             eliminate slacks and bounds, sweep: exact, then other Hessians until one is positive definite
             roll the step out in the linear model; go along it as far as slacks stay positive and the filter accepts,
-            with states that move linearly or, with constraints, follow from controls
+            or without constraints, near what is closed, the Lagrangian falls (Ulbrich 2004: costs rise along good steps
+            whose gaps are due), with states that move linearly or, with constraints, follow from controls
             with constraints or limits of controls, let all of it come sooner where that pays, after steps of inexact
             Hessians: see travel.py
 

@@ -227,12 +227,18 @@ def accept(memory, found, alpha):
     p = Memory(memory)
     take(p, found)
     b = rows_at(p.rows)
-    if Sweeping(p.sweeping).known != STEPPED:
-        call_contraction(p.multipliers, memory, 1, p.to_costate, p.to_weights)
+    find_multipliers(p)
     if p.M > 0:
         row_steps.move(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, b.step, alpha, p.longest_dual)
     approach(alpha, p.costate, p.to_costate, (p.N + 1) * p.n)
     approach(alpha, p.weights, p.to_weights, p.N * p.n)
+
+
+@kernel
+def find_multipliers(p):
+    """Multipliers of the dynamics where the last step leads, unless they were found with that."""
+    if Sweeping(p.sweeping).known != STEPPED:
+        call_contraction(p.multipliers, p.address, 1, p.to_costate, p.to_weights)
 
 
 @kernel
