@@ -10,6 +10,9 @@ as in ALGENCAN (Birgin & Martinez 2014, algorithm 4.1). With this λ the gradien
 inner loop made small, so that close to the end one or two inner iterations suffice each time. Second derivatives of
 constraints are in the exact Hessians: the inner loop stays of second order.
 
+With multipliers of an earlier solution ω is the solver's tolerance at once. Rounds that end after one iteration, far
+from their minimum, say nothing about penalties: these would grow from one solve of a receding horizon to the next.
+
 Where states or controls are in foreign units, steps, slopes and rows are measured in units that follow from the
 problem, see scaling.py and foreign_units.py: so the way is the same in any of these. At a minimum, gains are found with
 what binds held, see `with_gains`.
@@ -62,6 +65,9 @@ MOST_LEFT = 5
 
 RESTORED, RESTORING = 1e-6, 200
 """Size of the cost beside violations then, how close to their minimum is enough, and iterations at most."""
+
+CUT = Ending.ITERATIONS, Ending.WORKER
+"""Endings that only cut a solve off: another one goes on with its multipliers and penalties."""
 
 LARGEST_MULTIPLIER = 1e12
 """Multipliers beyond this are no longer followed: penalties alone then drive the violation down."""
@@ -152,7 +158,8 @@ class AugmentedLagrangian:
             if descent.model.failed is not None:  # its mu is too large for any sweep, also where constraints count
                 descent.forget()
             rounds.balance()
-        tolerance = np.inf if rounds.changed or not rounds.cold else solver.tolerance
+        near = iterate.problem.lagrangian.warm or (rounds.cold and not rounds.changed)
+        tolerance = solver.tolerance if near else np.inf
         for _ in range(self.rounds):
             if tolerance > solver.tolerance:
                 tolerance = min(0.1 * tolerance, COARSE)
@@ -204,7 +211,7 @@ class AugmentedLagrangian:
             cost=cost,
             problem=problem,
             multipliers=multipliers.copy(),
-            penalties=lagrangian.penalties.copy(),
+            penalties=lagrangian.penalties * (solution.converged or solution.status.ending in CUT),
             violation=problem.violation(solution.X, solution.U) if finite else np.inf,
         )
         units = ones(problem) if lagrangian.units is None else lagrangian.units

@@ -57,7 +57,8 @@ class Solution:
     history: one `Record` per iteration; of several attempts those of the one that is kept come last.
     problem: what was solved; None if loaded without it, or pickled: see `attached`.
     multipliers (m,), penalties: of all constraints in a row, see `residuals`; empty without constraints. Positive where
-        an upper bound holds the motion, negative where a lower one does, so that ∇cost + Jᵀ multipliers = 0.
+        an upper bound holds the motion, negative where a lower one does, so that ∇cost + Jᵀ multipliers = 0. Penalties
+        are zero where they may be why rollouts failed, and of full-space steps: the next solve chooses its own.
     violation: the largest of a constraint, in its units.
     kind: "minimum" where the exact Hessian of the cost in the controls is positive definite (of the augmented
         Lagrangian with constraints; without those that a limit holds); "saddle" or "maximum" where it has negative

@@ -9,10 +9,12 @@ from thorough import cases
 
 import ddp
 from ddp.compiling import kernel
+from dynamics import ContinuousDynamics
 from dynamics.steps.function_dynamics import FunctionDynamics
 from problems import quadrotor
-from problems.costs import StateCost
+from problems.costs import ControlCost, StateCost
 from problems.pendulum import swing_up
+from problems.systems.car import dubins
 
 
 def test_each_solve_finds_what_one_from_scratch_would_find():
@@ -59,6 +61,42 @@ def test_constraints_hold_as_the_horizon_recedes():
     assert first.converged
     assert later.converged
     assert later.violation < 1e-8
+
+
+def test_steps_by_rollouts_past_obstacles_stay_short_as_the_horizon_recedes(rng):
+    system, goal = ContinuousDynamics(dubins, 3, 2, 0.05, "rk4"), np.array([2.2, 1.8, 0.5])
+    weights, centers, radii = np.array([1.0, 1.0, 0.01]), np.array([[0.8, 0.7], [1.6, 1.5]]), np.array([0.3, 0.25])
+    circles = ddp.Inequality(lambda x, u: radii**2 - ((x[:2] - centers) ** 2).sum(axis=1))
+    speeds = ddp.Inequality(lambda x, u: u[0], lower=0.0, upper=1.5)
+    problem = ddp.Problem(
+        system, [ControlCost(np.zeros(2), 0.1), StateCost(system, goal, weights)],
+        [StateCost(system, goal, 10.0 * weights)], np.array([0.0, 0.2, 0.3]), 40, guess=np.full((40, 2), 0.1),
+        constraints=[circles, speeds],
+    )  # fmt: skip
+    x = problem.x0
+    with ddp.RecedingHorizon(problem, ddp.DDP(step="rollout", max_iterations=100)) as controller:
+        first = controller.solve(x)
+        for _ in range(15):
+            x = system.integrate(system.step(x, controller.solution.U[0]), 3e-3 * rng.normal(size=3))
+            solution = controller.solve(x)
+            assert solution.converged
+            assert solution.iterations <= first.iterations / 2
+    assert (solution.penalties <= 1e4 * first.penalties).all()
+
+
+def test_rollouts_recover_from_a_step_whose_constraints_could_not_be_met():
+    system = FunctionDynamics(lambda x, u: np.array([x[0] + 0.1 * x[1], x[1] + 0.1 * u[0]]), 2, 1, 0.1)
+    cost, bounds = StateCost(system, np.zeros(2), np.ones(2)), ((0, -1.0, 1.0), (1, -0.5, 2.0))
+    rows = [ddp.Inequality(lambda x, u, i=i: (u[0], x[0])[i], lower=low, upper=high) for i, low, high in bounds]
+    problem = ddp.Problem(system, [cost, ControlCost(np.zeros(1), 0.1)], [cost], np.ones(2), 20, constraints=rows)
+    with ddp.RecedingHorizon(problem, ddp.DDP(step="rollout", max_iterations=100)) as controller:
+        assert controller.solve(np.array([0.9, 0.0])).converged
+        assert not controller.solve(np.array([0.0, -2.5])).converged
+        for x in (np.array([0.5, 0.0]), np.array([0.4, 0.0])):
+            again = controller.solve(x)
+            assert again.converged
+            assert again.iterations <= 20
+            assert again.cost == pytest.approx(ddp.solve(problem.starting_at(x)).cost, rel=1e-9)
 
 
 def test_a_solve_that_does_not_converge_is_returned_with_its_status():
