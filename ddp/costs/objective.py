@@ -83,21 +83,23 @@ class Objective:
         return found
 
     @cached_property
-    def _traces(self) -> list[tuple[TracedTerm, TracedFunction]]:
-        """Traced terms, and the traces that tables are made of."""
-        terms = {id(term): term for term in (inside(entry.term) for entry in self.entries)}
-        return [(term, term.traced) for term in terms.values() if isinstance(term, TracedTerm)]
+    def _traces(self) -> list[tuple[Entry, TracedTerm, TracedFunction]]:
+        """Traced terms, each with its first entry, and the traces that tables are made of."""
+        first = {id(inside(entry.term)): entry for entry in reversed(self.entries)}
+        terms = [(entry, inside(entry.term)) for entry in first.values()]
+        return [(entry, term, term.traced) for entry, term in terms if isinstance(term, TracedTerm)]
 
     def renew(self) -> bool:
         """Trace terms again that have changed. Returns whether tables have to be made anew."""
-        for term, _ in self._traces:
-            term.renew()
+        for entry, term, _ in self._traces:
+            with naming(entry.name, entry.knots):
+                term.renew()
         return not self._is_current
 
     @property
     def _is_current(self) -> bool:
         """Whether tables are made of the terms' latest traces: problems share terms, and each of them renews these."""
-        return all(term.traced is traced for term, traced in self._traces)
+        return all(term.traced is traced for _, term, traced in self._traces)
 
     def with_lagrangian(self, lagrangian: Lagrangian) -> Objective:
         """Copy of these terms, without constraints until now, with what constraints contribute."""

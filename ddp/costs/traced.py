@@ -55,12 +55,16 @@ class TracedTerm(CompiledTerm):
     def __init__(self, term: Any, dynamics: System) -> None:
         self.term, self._python = term, DerivedTerm(term, dynamics)
         self._nx, self._nu = dynamics.nx, dynamics.nu
+        self.traced = self._followed(lasting=True)
+
+    def _followed(self, lasting: bool) -> TracedFunction:
+        """The term's function, traced; TermError says why it cannot be. lasting: as of a `TracedFunction`."""
         try:
-            value, p = uncompiled(term.value) or term.value, None
-            if isinstance(term, Cost):
-                value, p = term.function, term.parameters
-            sizes, space = (self._nx, self._nu), space_of(dynamics)
-            self.traced = TracedFunction("value", value, *sizes, p, cost=True, space=space, chained=True)
+            p = self.term.parameters if isinstance(self.term, Cost) else None
+            sizes, space = (self._nx, self._nu), space_of(self._python.dynamics)
+            return TracedFunction(
+                "value", self._value, *sizes, p, cost=True, space=space, chained=True, lasting=lasting
+            )  # fmt: skip
         except FollowError as reason:
             raise TermError(0, untraceable(reason)) from reason.__cause__
         except AskError as reason:
@@ -68,6 +72,12 @@ class TracedTerm(CompiledTerm):
         except Exception as reason:
             self._python.values(np.zeros((1, self._nx)), np.zeros((1, self._nu)))  # raises what is wrong in Python
             raise TermError(0, untraceable(refused(reason))) from reason
+
+    @property
+    def _value(self) -> Callable[..., Any]:
+        """The term's function as it is now, of Python."""
+        value = self.term.function if isinstance(self.term, Cost) else self.term.value
+        return uncompiled(value) or value
 
     def at(self, term: Cost) -> "TracedTerm":
         """Copy for a `Cost` with other parameters, as many; nothing is traced."""
@@ -95,8 +105,8 @@ class TracedTerm(CompiledTerm):
         return self.at(self.term.varied(parameters=parameters))
 
     def renew(self) -> bool:
-        """Trace the term again, if its attributes or what it reads have changed; whether they have."""
-        found = self.traced.renewed()
+        """Trace the term again, if its function, its attributes or what it reads have changed; whether they have."""
+        found = self.traced.renewed() if self.traced.is_of(self._value) else self._followed(lasting=False)
         if found is self.traced:
             return False
         self.traced = found

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,11 @@ class TracedFunction:
     def of(self, function: Callable[..., Any]) -> "TracedFunction":
         """Another function of the same arguments, traced."""
         return TracedFunction(self._made_of[0], function, *self._made_of[2:])
+
+    def is_of(self, function: Callable[..., Any]) -> bool:
+        """Whether it was traced from this function; methods are made anew wherever they are asked for."""
+        own = self._made_of[1]
+        return own is function or (isinstance(own, MethodType) and isinstance(function, MethodType) and own == function)
 
     def _sizes(self) -> tuple[int, ...]:
         return (self.nx, self.nu) if self._made_of[4] is None else (self.nx, self.nu, len(self.p))
