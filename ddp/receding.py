@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddp.costs.batch import durations_of
-from ddp.doubts import tell
+from ddp.doubts import tell, tell_doubts
 from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, at_least_zero, instance, suggesting
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
@@ -62,6 +62,7 @@ class RecedingHorizon(Closing):
         self.latency = at_least_zero("latency", latency, " s")
         if self.latency >= (lasts := durations_of(problem.dynamics, problem.horizon).sum()):
             tell([f"latency: {self.latency:g} s, the horizon ends after {lasts:g} s: are these milliseconds?"])
+        tell_doubts(problem)
         self.restart()
         self._solves = Successive(workers)
         self._solves.prepare(problem, guess, self.solver)  # what is wrong with the guess is said here

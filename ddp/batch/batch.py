@@ -11,6 +11,7 @@ from ddp.batch.native import Guess, Results
 from ddp.batch.solves import Others, Solves, guess_of
 from ddp.constraints.placement import shifted
 from ddp.costs import cost_table
+from ddp.doubts import tell_doubts
 from ddp.errors import DDPError, ModelError, ProblemError, as_array, instance, positive_integer, said
 from ddp.guesses import Motion, Start, as_guess
 from ddp.machine.recycled import recycled_rows
@@ -64,6 +65,7 @@ class Batch(Closing):
         self.solver = as_solver(solver)
         self.threads = positive_integer("threads", threads)
         problem.renew()
+        tell_doubts(problem)
         try:
             self._out = Results.empty(problem, self.size)
             for part in vars(self._out).values():

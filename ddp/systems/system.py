@@ -350,8 +350,8 @@ class Abilities(Protocol):
     ) -> tuple[Array, Array, Array]:
         """``track``, and the notes (S, N, notes_size)."""
 
-    def doubts(self, problem: Any) -> list[str]:
-        """Sentences about what a problem of this system has, and is hardly meant to have; told before a solve."""
+    def doubts(self, problem: Any) -> Iterable[str]:
+        """Sentences about what a problem of this system has, and is hardly meant to have; told as they are found."""
 
     def strangers(self, parts: Iterable[Any]) -> list[str]:
         """Sentences about terms, constraints or sensors that are made for another system of the same sizes."""

@@ -34,21 +34,20 @@ DECAYS = {"semi-implicit-euler": 2.0, "euler": 2.0, "rk4": 2.785}
 """Largest stable product of a step and a rate of decay, by explicit integrators."""
 
 
-def doubts_of(system: Any, problem: Any) -> list[str]:
-    """Sentences about what a problem of a robot's system has, and is hardly meant to have."""
+def doubts_of(system: Any, problem: Any) -> Iterator[str]:
+    """Find sentences about what a problem of a robot's system has, and is hardly meant to have, the quickest first."""
     robot: Robot = system.robot
     if robot.is_hybrid:  # rods bend and stretch
-        return []
+        return
     q, plain = np.asarray(problem.x0)[: robot.nq], [*plain_numbers(robot)]
-    found = [*_changed(robot), *_steps(system, q), *_angles(plain, "x0", q)]
-    found += [*_limits(robot, plain, q), *_quaternions(robot, q)]
     stated, ranges = stated_in(problem), robot.ranges
-    bounds = [*strangers(robot, stated), *_driven(system, stated)]
-    bounds += [*_bounds(plain, ranges, stated), *_aims(robot, plain, ranges, stated)]
-    loads = [*_torques(system, problem, plain, ranges, q), *_standing(system, problem.x0)]
-    of_contacts = [*_footholds(system, problem), *_forces(system, problem)]
-    found = [*found, *bounds, *_targets(robot, stated), *_obstructed(problem), *of_contacts, *loads]
-    return list(dict.fromkeys(found))  # a target may be one of a cost and of a constraint
+    yield from (*_changed(robot), *_steps(system, q), *_angles(plain, "x0", q))
+    yield from (*_limits(robot, plain, q), *_quaternions(robot, q), *strangers(robot, stated))
+    yield from (*_driven(system, stated), *_bounds(plain, ranges, stated), *_aims(robot, plain, ranges, stated))
+    targets = dict.fromkeys(_targets(robot, stated))  # one may be that of a cost and of a constraint
+    yield from (*targets, *_obstructed(problem), *_footholds(system, problem))
+    yield from (*_forces(system, problem), *_torques(system, problem, plain, ranges, q))
+    yield from _standing(system, problem.x0)  # which has to compile kernels first
 
 
 def is_beyond_reach(robot: Robot, problem: Any) -> bool:

@@ -139,8 +139,9 @@ class MimicDynamics(ByKnot):
         """Generalised forces (N, nv) of controls U (N, nu), without those that hold followers."""
         return as_array("U", U, (None, self.nu), finite=False) @ self.actuation.T
 
-    def doubts(self, problem: Any) -> list[str]:
-        return [*self._apart(problem.x0), *doubts_of(self, problem)]
+    def doubts(self, problem: Any) -> Iterator[str]:
+        yield from self._apart(problem.x0)
+        yield from doubts_of(self, problem)
 
     def strangers(self, parts: Iterable[Any]) -> list[str]:
         return [*strangers(self.robot, parts)]

@@ -302,7 +302,7 @@ class SteppedRobot(ABC):
     def _given(self) -> tuple[Any, ...]:
         """Arguments of the constructor that come after the robot."""
 
-    def doubts(self, problem: Any) -> list[str]:
+    def doubts(self, problem: Any) -> Iterable[str]:
         return doubts_of(self, problem)
 
     def strangers(self, parts: Iterable[Any]) -> list[str]:

@@ -33,7 +33,7 @@ def reach():
 
 
 def doubts(problem):
-    return problem.dynamics.doubts(problem)
+    return [*problem.dynamics.doubts(problem)]
 
 
 def test_problems_ready_made_are_doubted_where_they_are_meant_to_be_impossible():

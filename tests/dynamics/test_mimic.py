@@ -239,7 +239,7 @@ def test_a_start_out_of_place_is_told_with_what_puts_it_there(caplog):
         (system.following(robot.q0), moved, of.format("moves at 0.3 m/s", "0", "give it its leader's speed times the")),
     ):
         problem = ddp.Problem(system, [ControlCost([0.0] * 8, [1.0] * 8)], [], [*q, *v], 1)
-        found = system.doubts(problem)
+        found = [*system.doubts(problem)]
         assert [one.startswith(f"x0: {told}") for one in found] == ([True] if told else [])
         assert bool(told) == (np.abs(system.step(problem.x0, np.zeros(8)) - problem.x0)[15:].max() > 0.04)
     caplog.clear()

@@ -1,0 +1,44 @@
+"""Doubts about a problem are told whoever solves it, and before anything compiles for that."""
+
+import logging
+
+import numpy as np
+import pytest
+
+import ddp
+import dynamics
+from problems import gaits
+from problems.costs import ControlCost, StateCost
+
+SOLVED_BY = {
+    "solve": lambda problem: ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False),
+    "a receding horizon": ddp.RecedingHorizon,
+    "a batch": lambda problem: ddp.Batch(problem, 2),
+    "many solves": lambda problem: ddp.solve_many(problem, {"x0": problem.x0[None]}, ddp.DDP(max_iterations=1)),
+}
+
+
+@pytest.mark.parametrize("solves", SOLVED_BY.values(), ids=SOLVED_BY)
+def test_steps_in_milliseconds_are_doubted_whoever_solves(solves, caplog, monkeypatch):
+    monkeypatch.setattr("ddp.doubts._told", set())
+    system = dynamics.RobotDynamics(dynamics.load("ur5"), 10.0)
+    x0 = np.concatenate([system.robot.q0, np.zeros(6)])
+    costs = [ControlCost(np.zeros(6), 1e-3), StateCost(system, x0, np.ones(12))]
+    with caplog.at_level(logging.WARNING, "mayne"):
+        solves(ddp.Problem(system, costs, [], x0, 5))
+    assert any("dt: steps of 10 s are long" in told for told in caplog.messages)
+
+
+def test_doubts_are_told_before_controls_that_stand_are_found(monkeypatch):
+    problem = gaits.stand("anymal")
+    x0 = problem.x0.copy()
+    x0[7] = 80.0
+
+    def stands(*_):
+        raise AssertionError("kernels compile for that")
+
+    doubts = iter(problem.dynamics.doubts(problem.starting_at(x0)))
+    monkeypatch.setattr(type(problem.dynamics), "nominal_control", stands)
+    assert "are these degrees?" in next(doubts)
+    with pytest.raises(AssertionError, match="kernels compile"):
+        list(doubts)
