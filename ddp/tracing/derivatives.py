@@ -4,6 +4,10 @@ Zeros are never made. A function that is chosen by a select may be infinite wher
 adjoint, zero there, meets an infinite slope, so slopes count only under the conditions that lead to them.
 """
 
+import functools
+import math
+import operator
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +19,10 @@ DEEPEST = 8
 
 
 def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
-    """Arguments of a node, and derivatives by them; none of a select, see `jacobian` and `gradient`."""
+    """Arguments of a node, and derivatives by them; none of a select, see `jacobian` and `gradient`.
+
+    Those in two factors are to be multiplied by one after the other: their product may be too small for a float.
+    """
     a: Any = node.args[0] if node.args else None
     one = 1.0
     match node.op:
@@ -28,7 +35,7 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
         case "div":
             b = node.args[1]
             yield a, one / b
-            yield b, -node / b
+            yield b, -node / b if b.op == "sqrt" else (one / b, -node)
         case "neg":
             yield a, -one
         case "fabs":
@@ -42,7 +49,7 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
         case "tan":
             yield a, one + node * node
         case "exp":
-            yield a, node
+            yield a, graph.select(node < math.inf, node, sys.float_info.max)  # so that 1 / (1 + exp(a)) is flat there
         case "expm1":
             yield a, graph.unary("exp", a)
         case "log":
@@ -100,6 +107,8 @@ def jacobian(graph: Graph, outputs: Sequence[Number], by: range) -> list[dict[in
 
 def _chained(graph: Graph, change: Number, slope: Any, depth: int = DEEPEST) -> Number:
     """Product of a derivative and a slope, which may be infinite where a select has made the derivative zero."""
+    if isinstance(slope, tuple):
+        return functools.reduce(functools.partial(_chained, graph), slope, change)
     if depth and change.op == "select" and any(branch.is_zero for branch in change.args[1:]):
         return graph.select(change.args[0], *(_chained(graph, branch, slope, depth - 1) for branch in change.args[1:]))
     return change * slope
@@ -149,8 +158,8 @@ def gradient(graph: Graph, output: Number, by: range) -> dict[int, Number]:
         else:
             for argument, slope in slopes(graph, node):
                 if argument.place in moving:
-                    term = bar * slope
-                    guarded = mask is not True and isinstance(slope, Number) and slope.op != "const"
+                    term = functools.reduce(operator.mul, slope, bar) if isinstance(slope, tuple) else bar * slope
+                    guarded = mask is not True and not (isinstance(slope, float) or getattr(slope, "op", "") == "const")
                     give(argument, graph.select(mask, term, 0.0) if guarded else term, mask)
     return {i: bar for i, bar in found.items() if not bar.is_zero}
 

@@ -233,6 +233,10 @@ def _simpler_product(graph: Graph, a: Number, b: Number) -> Any:
     for factor, other in ((a, b), (b, a)):
         if factor.op == "neg":
             return graph.neg(graph.binary("mul", factor.args[0], other))
+        if factor.op == "select" and not graph.is_strict and {one.op for one in factor.args[1:]} == {"const"}:
+            condition, p, q = factor.args
+            if p.is_zero or q.is_zero:  # of what may be infinite, zero is meant
+                return graph.select(condition, graph.binary("mul", p, other), graph.binary("mul", q, other))
     return None
 
 

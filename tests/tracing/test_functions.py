@@ -84,6 +84,24 @@ def test_squares_of_roots_are_smooth_where_the_roots_begin():
     assert (value, slope[0], bend[0, 0]) == (0.0, 1.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("f", "at", "expected"),
+    [
+        (lambda x, u: np.log1p(np.exp(x[0])), 400.0, (400.0, 1.0, 0.0)),
+        (lambda x, u: np.log(1.0 + np.exp(x[0])), 700.0, (700.0, 1.0, 0.0)),
+        (lambda x, u: 2.0 * np.exp(x[0]) / (1.0 + np.exp(x[0])), 500.0, (2.0, 0.0, 0.0)),
+        (lambda x, u: np.exp(x[0]) * (2.0 / (1.0 + np.exp(x[0]))), 500.0, (2.0, 0.0, 0.0)),
+        (lambda x, u: 1.0 / (1.0 + np.exp(-x[0])), -400.0, (0.0, 0.0, 0.0)),
+        (lambda x, u: 1.0 / (1.0 + np.exp(-x[0])), -800.0, (0.0, 0.0, 0.0)),
+        (lambda x, u: ((x[0] > 0.5) * x[0]) ** (1.5 + u[1]), 0.0, (0.0, 0.0, 0.0)),
+        (lambda x, u: np.sqrt((x[0] > 0.5) * x[0]), -1.0, (0.0, 0.0, 0.0)),
+    ],
+)
+def test_derivatives_are_right_where_parts_of_them_are_no_floats(f, at, expected):
+    value, slope, bend = derived(f, [at, 0.0, 0.0], [0.0, 0.0])
+    np.testing.assert_allclose((value, slope[0], bend[0, 0]), expected, rtol=1e-14, atol=1e-15)
+
+
 def test_functions_with_removable_kinks_are_smooth_there():
     value, slope, bend = derived(lambda x, u: np.logaddexp(x[0], u[0]), [0.3, 0.0, 0.0], [0.3, 0.0])
     assert value == 0.3 + np.log(2.0)
