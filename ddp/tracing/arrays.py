@@ -294,13 +294,13 @@ def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, perio
         raise TraceError("np.interp of places that decrease")
 
     def of_one(x: Any) -> Any:
-        result = fp[-1] if right is None else select(x > xp[-1], right, fp[-1])
+        last = unless_nan(x.graph, x, fp[-1]) if isinstance(x, Node) else fp[-1]
+        result = last if right is None else select(x > xp[-1], right, last)
         for k in reversed(range(len(xp) - 1)):
             width = xp[k + 1] - xp[k]
             if isinstance(width, Node) or width:  # a jump is no line
                 result = select(x < xp[k + 1], fp[k] + (fp[k + 1] - fp[k]) / width * (x - xp[k]), result)
-        result = select(x < xp[0], fp[0] if left is None else left, result)
-        return unless_nan(x.graph, x, result, x) if isinstance(x, Node) else result
+        return select(x < xp[0], fp[0] if left is None else left, result)
 
     return np.frompyfunc(of_one, 1, 1)(_as_objects(x))
 
@@ -320,8 +320,8 @@ def _choose(conditions: Any, choices: Any, default: Any = 0) -> Any:
 def _entrywise(function: Any, x: Any, *args: Any, **named: Any) -> Any:
     """A function of an array; TraceError if it is another one of some of its entries."""
     whole = _as_objects(np.broadcast_to(_as_objects(function(x, *args, **named)), np.shape(x)))
-    for entry, own in zip(traced(x).flat, whole.flat, strict=True):
-        (alone,) = np.broadcast_to(_as_objects(function(traced([entry]), *args, **named)), (1,))
+    for entry, own in zip(_as_objects(x).flat, whole.flat, strict=True):
+        (alone,) = np.broadcast_to(_as_objects(function(_as_objects([entry]).view(TracedArray), *args, **named)), (1,))
         if alone is not own and not (isinstance(alone, (float, int)) and alone == own):
             raise TraceError("np.piecewise of a function that depends on several entries at once")
     return whole
@@ -376,6 +376,7 @@ REFUSED: frozenset[Any] = frozenset((
 
 MAKING: dict[Any, Callable[..., Any]] = {
     np.array: made, np.asarray: as_made, np.ascontiguousarray: as_made, np.asanyarray: as_made,
-    **{function: _making(function) for function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity)},
+    **{function: _making(function) for function in (np.zeros, np.ones, np.empty, np.full, np.eye, np.identity,
+                                                    np.linspace, np.arange, np.tri)},
 }  # fmt: skip
 """NumPy's functions that make arrays of what has no numbers of a graph in it."""

@@ -66,6 +66,11 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
             square = a * a + b * b
             yield a, b / square
             yield b, -a / square
+        case "hypot":
+            yield from ((arg, arg / node) for arg in node.args)
+        case "mod" | "fmod":
+            yield a, one
+            yield node.args[1], graph.unary("rint", (node - a) / node.args[1])
         case "sinh" | "cosh":
             yield a, graph.unary("cosh" if node.op == "sinh" else "sinh", a)
         case "tanh":

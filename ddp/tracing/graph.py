@@ -6,7 +6,7 @@ NumPy's arithmetic, see arrays.py.
 
 | operations | meaning |
 |---|---|
-| ``add sub mul div neg pow``, those of `UNARY`, ``atan2`` | of numbers |
+| ``add sub mul div neg pow``, those of `UNARY`, ``atan2 hypot mod floordiv fmod`` | of numbers |
 | ``select(c, p, q)`` | p where the truth c holds, else q |
 | ``lt le eq odd``, ``and or not`` | conditions on numbers, and on truths |
 | ``const``, ``var`` | a float; an argument, by its place |
@@ -31,9 +31,13 @@ UNARY = {
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power, "atan2": np.arctan2,
+    "hypot": np.hypot, "mod": np.remainder, "floordiv": np.floor_divide, "fmod": np.fmod,
     "lt": np.less, "le": np.less_equal, "eq": np.equal,
 }  # fmt: skip
 """Operations on two numbers, and NumPy's functions that they are."""
+
+_AT_LEAST_ZERO = {"sqrt", "exp", "cosh", "acosh", "acos", "fabs", "hypot"}
+"""Operations whose results are not negative."""
 
 MOST_MULTIPLICATIONS = 64
 """Powers of whole numbers up to this are products."""
@@ -106,6 +110,10 @@ class Graph:
             return self.unary(op, a.args[0])
         return self._node(Number, op, (a,))
 
+    def of_library(self, name: str, a: Number) -> Number:
+        """One of C's functions where operations of the same name are formulas, see formulas.py."""
+        return self._node(Number, f"{name}_", (a,))
+
     def neg(self, value: Any) -> Number:
         """``-a``."""
         a = self.number(value)
@@ -174,14 +182,6 @@ class Graph:
         """Whether a number, a whole one, is odd."""
         return self._node(Truth, "odd", (self.number(a),))
 
-    def divided(self, left: Any, right: Any) -> tuple[Number, Number]:
-        """``a // b`` and ``a % b``, which is never on the other side of zero than b."""
-        a, b = self.number(left), self.number(right)
-        whole = self.unary("floor", a / b)
-        rest = a - whole * b
-        beyond = rest * b < 0.0  # a / b was rounded up to a whole number
-        return self.select(beyond, whole - 1.0, whole), self.select(beyond, rest + b, rest)
-
     def power(self, base: Any, exponent: Any) -> Number:
         """``base ** exponent``; products and roots where the exponent is a small whole number or a half."""
         a, b = self.number(base), self.number(exponent)
@@ -200,6 +200,22 @@ class Graph:
             if left:
                 square = self.binary("mul", square, square)
         return result if p >= 0 else self.binary("div", 1.0, result)
+
+
+def may_be_negative(a: Number) -> bool:
+    """Whether a number may be less than zero, or NaN of a constant, as sums of squares may not."""
+    waiting, seen = [a], {a.place}
+    while waiting:
+        node = waiting.pop()
+        if (node.op == "const" and node.args[0] >= 0.0) or node.op in _AT_LEAST_ZERO:
+            continue
+        if node.op not in ("add", "mul", "div", "select"):
+            return True
+        parts = [arg for arg in node.args if not isinstance(arg, Truth)]
+        if node.op == "add" or parts[0] is not parts[1]:
+            waiting += [part for part in parts if part.place not in seen]
+            seen.update(part.place for part in parts)
+    return False
 
 
 def _simpler_sum(graph: Graph, a: Number, b: Number) -> Any:
@@ -229,7 +245,10 @@ def _simpler_product(graph: Graph, a: Number, b: Number) -> Any:
     if a.op == "const" and abs(a.args[0]) == 1.0:
         return b if a.args[0] > 0.0 else graph.neg(b)
     if a is b and a.op == "sqrt":
-        return a.args[0]
+        below = graph.is_strict and may_be_negative(a.args[0]) and a.args[0] < 0.0
+        return graph.select(below, math.nan, a.args[0])
+    if a is b and a.op == "hypot":
+        return a.args[0] * a.args[0] + a.args[1] * a.args[1]
     for factor, other in ((a, b), (b, a)):
         if factor.op == "neg":
             return graph.neg(graph.binary("mul", factor.args[0], other))

@@ -13,16 +13,15 @@ import weakref
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 from ddp.compiling import assembler, store
 from ddp.compiling.assembler import Linked, assembled
-from ddp.compiling.content import chosen
 from ddp.compiling.obtaining import environment
 from ddp.compiling.setup import in_children
 from ddp.compiling.syntax import UnknownError, code_of
 from ddp.machine import number
+from ddp.tracing.formulas import BY_FORMULA, FORMULAS, results_of
 from ddp.tracing.graph import Graph
 from ddp.tracing.layout import Block, Compiled, Layout
 from ddp.tracing.numbers import Node, Number, ordered
@@ -35,9 +34,9 @@ INTRINSICS = {"sqrt": "llvm.sqrt", "floor": "llvm.floor", "rint": "llvm.rint", "
 
 LIBRARY = {
     "exp": 1, "expm1": 1, "log": 1, "log1p": 1, "tan": 1, "asin": 1, "acos": 1, "atan": 1, "atan2": 2, "sinh": 1,
-    "cosh": 1, "tanh": 1, "asinh": 1, "acosh": 1, "atanh": 1, "pow": 2,
+    "cosh": 1, "tanh": 1, "asinh": 1, "acosh": 1, "atanh": 1, "pow": 2, "fmod": 2, "sin_": 1, "cos_": 1,
 }  # fmt: skip
-"""Functions of C's library, lane by lane, and how many arguments they have."""
+"""Functions of C's library, lane by lane, and how many arguments they have; those with a _ behind are formulas, too."""
 
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "eq": "oeq"}
@@ -50,10 +49,13 @@ def module(functions: Mapping[str, list[Number]]) -> tuple[str, tuple[str, ...]]
         text, needed = _body(outputs)
         bodies.append(f"define void @{name}(ptr %in, ptr %out, i64 %.a, i64 %.b) {{\n{text}  ret void\n}}\n")
         helpers |= needed
-    if "sine_cosine" in helpers:
-        helpers |= _sine_cosine()[1]
-    parts = [_helper(name) for name in sorted(helpers)]
-    return "\n".join([*parts, *bodies]), tuple(sorted(helpers & set(LIBRARY)))
+    parts: dict[str, str] = {}
+    while helpers:
+        name = min(helpers)
+        parts[name], needed = _helper(name)
+        helpers = (helpers | needed) - set(parts)
+    in_c = sorted(name.removesuffix("_") for name in parts if name in LIBRARY)
+    return "\n".join([*parts.values(), *bodies]), tuple(in_c)
 
 
 def _body(outputs: list[Number], results: list[str] | None = None) -> tuple[str, set[str]]:
@@ -61,7 +63,7 @@ def _body(outputs: list[Number], results: list[str] | None = None) -> tuple[str,
     lines: list[str] = []
     helpers: set[str] = set()
     names: dict[int, str] = {}
-    turned: dict[str, str] = {}
+    called: dict[str, str] = {}
     for node in ordered(outputs):
         names[node.place] = name = f"%v{node.place}"
         args = [names[arg.place] for arg in node.args if isinstance(arg, Node)]
@@ -90,13 +92,15 @@ def _body(outputs: list[Number], results: list[str] | None = None) -> tuple[str,
             case "odd":
                 lines.append(f"%i{node.place} = fptosi {_V} {args[0]} to <{WIDTH} x i64>")
                 lines.append(f"{name} = trunc <{WIDTH} x i64> %i{node.place} to {_B}")
-            case "sin" | "cos":
-                helpers.add("sine_cosine")
-                if args[0] not in turned:
-                    turned[args[0]] = f"%t{node.place}"
-                    lines.append(f"%t{node.place} = call {{{_V}, {_V}}} @sine_cosine({_V} {args[0]})")
-                pair, place = turned[args[0]], ("sin", "cos").index(node.op)
-                lines.append(f"{name} = extractvalue {{{_V}, {_V}}} {pair}, {place}")
+            case op if op in BY_FORMULA:
+                formula, place = BY_FORMULA[op]
+                helpers.add(formula)
+                call = f"@{formula}({', '.join(f'{_V} {arg}' for arg in args)})"
+                kind = _together(results_of(formula))
+                if call not in called:
+                    called[call] = f"%t{node.place}"
+                    lines.append(f"%t{node.place} = call {kind} {call}")
+                lines.append(f"{name} = extractvalue {kind} {called[call]}, {place}")
             case op:
                 helpers.add(op)
                 given = ", ".join(f"{kind} {arg}" for kind, arg in zip(kinds, args, strict=True))
@@ -111,6 +115,8 @@ def _body(outputs: list[Number], results: list[str] | None = None) -> tuple[str,
 
 
 def _name(op: str) -> str:
+    if op == "all":
+        return f"llvm.vector.reduce.and.v{WIDTH}i1"
     return f"{INTRINSICS[op]}.v{WIDTH}f64" if op in INTRINSICS else f"{op}.lanes"
 
 
@@ -122,44 +128,68 @@ def _constant(value: float) -> str:
     return f"splat (double 0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X})"
 
 
+def _given(count: int) -> str:
+    return ", ".join(f"{_V} %x{k}" for k in range(count))
+
+
 @cache
-def _helper(name: str) -> str:
-    if name == "sine_cosine":
-        return _sine_cosine()[0]
+def _helper(name: str) -> tuple[str, set[str]]:
+    """Text of a function that bodies call, and the names of those that it calls itself."""
+    if name == "all":
+        return f"declare i1 @{_name(name)}({_B})\n", set()
     if name in INTRINSICS:
-        return f"declare {_V} @{_name(name)}({_V})\n"
-    letters = "ab"[: LIBRARY[name]]
-    lines = [f"declare double @{name}({', '.join('double' for _ in letters)})"]
-    lines.append(f"define internal {_V} @{_name(name)}({', '.join(f'{_V} %{x}' for x in letters)}) noinline {{")
+        return f"declare {_V} @{_name(name)}({_V})\n", set()
+    if name in FORMULAS:
+        return _formula(name)
+    count, in_c = LIBRARY[name], name.removesuffix("_")
+    lines = [f"declare double @{in_c}({', '.join(['double'] * count)})"]
+    lines.append(f"define internal {_V} @{_name(name)}({_given(count)}) noinline {{")
     before = "undef"
     for k in range(WIDTH):
-        lines += [f"  %{x}{k} = extractelement {_V} %{x}, i32 {k}" for x in letters]
-        lines.append(f"  %f{k} = call double @{name}({', '.join(f'double %{x}{k}' for x in letters)})")
+        lines += [f"  %a{i}.{k} = extractelement {_V} %x{i}, i32 {k}" for i in range(count)]
+        lines.append(f"  %f{k} = call double @{in_c}({', '.join(f'double %a{i}.{k}' for i in range(count))})")
         lines.append(f"  %r{k} = insertelement {_V} {before}, double %f{k}, i32 {k}")
         before = f"%r{k}"
-    return "\n".join([*lines, f"  ret {_V} {before}", "}\n"])
+    return "\n".join([*lines, f"  ret {_V} {before}", "}\n"]), set()
 
 
-@cache
-def _sine_cosine() -> tuple[str, set[str]]:
-    """Sines and cosines, by the kernel of `number.sine_cosine`: its Python source, followed. And what it calls."""
-    source = chosen[number.sine_cosine](number.lanes).py_func
-    graph = Graph()
-    names = {
-        "_nearest_integer": lambda n: graph.unary("rint", n),
-        "_where_odd": lambda n, a, b: graph.select(graph.odd(n), a, b),
-        "where_less": lambda a, b, x, y: graph.select(graph.binary("lt", a, b), x, y),
-    }
-    results: list[str] = []
-    outputs = FunctionType(source.__code__, {**source.__globals__, **names})(*graph.variables(1))
-    text, helpers = _body(list(outputs), results)
-    sine, cosine = results
-    lines = "".join(
-        [f"define internal {{{_V}, {_V}}} @sine_cosine({_V} %x0) noinline {{\n{text}",
-         f"  %s = insertvalue {{{_V}, {_V}}} undef, {_V} {sine}, 0\n",
-         f"  %b = insertvalue {{{_V}, {_V}}} %s, {_V} {cosine}, 1\n  ret {{{_V}, {_V}}} %b\n}}\n"]
-    )  # fmt: skip
-    return lines, helpers
+def _formula(name: str) -> tuple[str, set[str]]:
+    """A function of `FORMULAS`: of all lanes the formula, where it holds, or in each lane what is right there."""
+    graph, (count, formula) = Graph(), FORMULAS[name]
+    graph.is_strict = False
+    near, holds, far = formula(graph, *graph.variables(count))
+    places, beyond = list[str](), list[str]()
+    text, helpers = _body([*near, holds], places)
+    far_text, far_helpers = _body(far, beyond)
+    kind, (*results, guard) = _together(len(near)), places
+    elsewhere = [f"%far{k}" for k in range(len(near))]
+    lines = [
+        f"define internal {kind} @{name}.far({_given(count)}) noinline {{",
+        far_text, *_returned(kind, beyond), "}\n",
+        f"define internal {kind} @{name}({_given(count)}) noinline {{",
+        text, f"%all = call i1 @{_name('all')}({_B} {guard})", "br i1 %all, label %near, label %elsewhere",
+        "near:", *_returned(kind, results),
+        "elsewhere:", f"%far = call {kind} @{name}.far({_given(count)})",
+    ]  # fmt: skip
+    for k, result in enumerate(results):
+        lines.append(f"%e{k} = extractvalue {kind} %far, {k}")
+        lines.append(f"{elsewhere[k]} = select {_B} {guard}, {_V} {result}, {_V} %e{k}")
+    return "\n".join([*lines, *_returned(kind, elsewhere), "}\n"]), {"all", *helpers, *far_helpers}
+
+
+def _together(count: int) -> str:
+    """Type of several numbers of lanes."""
+    return f"{{{', '.join([_V] * count)}}}"
+
+
+def _returned(kind: str, results: list[str]) -> list[str]:
+    """Lines that return numbers together."""
+    lines, before = [], "undef"
+    for k, result in enumerate(results):
+        name = f"{result}.{k}" if result.startswith("%") else f"%c{k}"
+        lines.append(f"{name} = insertvalue {kind} {before}, {_V} {result}, {k}")
+        before = name
+    return [*lines, f"ret {kind} {before}"]
 
 
 _MAKING = Path(assembler.__file__), Path(number.__file__), *sorted(Path(__file__).parent.glob("*.py"))

@@ -14,7 +14,10 @@ from typing import Any
 
 import numpy as np
 
-_PARTIAL = frozenset({"div", "pow", "sqrt", "log", "log1p", "asin", "acos", "acosh", "atanh", "tan", "exp", "expm1"})
+_PARTIAL = frozenset({
+    "div", "pow", "sqrt", "log", "log1p", "asin", "acos", "acosh", "atanh", "tan", "exp", "expm1", "mod", "floordiv",
+    "fmod",
+})  # fmt: skip
 """Operations without a value for some finite arguments, or an infinite one."""
 
 
@@ -122,8 +125,8 @@ class Number(Node):
     __pow__, __rpow__ = _operators(lambda graph, a, b: graph.power(a, b))
     __lt__, __gt__ = _operators(lambda graph, a, b: graph.binary("lt", a, b))
     __le__, __ge__ = _operators(lambda graph, a, b: graph.binary("le", a, b))
-    __floordiv__, __rfloordiv__ = _operators(lambda graph, a, b: graph.divided(a, b)[0])
-    __mod__, __rmod__ = _operators(lambda graph, a, b: graph.divided(a, b)[1])
+    __floordiv__, __rfloordiv__ = _operators(lambda graph, a, b: graph.binary("floordiv", a, b))
+    __mod__, __rmod__ = _operators(lambda graph, a, b: graph.binary("mod", a, b))
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other

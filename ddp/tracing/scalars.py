@@ -48,17 +48,25 @@ select = lifted(lambda c, p, q: p if c else q, lambda graph, c, p, q: graph.sele
 """One of two values, by a condition."""
 
 
-def unless_nan(graph: Any, a: Any, result: Any, other: Any) -> Any:
-    """A result, but ``other`` where ``a`` is NaN, if it may be."""
-    return graph.select(a == a, result, other) if isinstance(a, Node) and a.is_partial else result
+def _is_nan(graph: Any, a: Any) -> Any:
+    return graph.inverted(graph.binary("eq", a, a))
+
+
+def unless_nan(graph: Any, a: Any, constant: Any) -> Any:
+    """A constant, but NaN where ``a`` is."""
+    return graph.select(_is_nan(graph, a), math.nan, constant)
 
 
 def _minimum(graph: Any, a: Any, b: Any) -> Any:
-    return unless_nan(graph, b, _least(graph, a, b), b)  # which is NaN where a is
+    if _is_nan(graph, a) is False:
+        return graph.select(graph.binary("le", a, b), a, b)
+    return graph.select(graph.either(graph.binary("lt", b, a), _is_nan(graph, b)), b, a)  # a, where that is NaN
 
 
 def _maximum(graph: Any, a: Any, b: Any) -> Any:
-    return unless_nan(graph, b, _most(graph, a, b), b)
+    if _is_nan(graph, a) is False:
+        return graph.select(graph.binary("le", b, a), a, b)
+    return graph.select(graph.either(graph.binary("lt", a, b), _is_nan(graph, b)), b, a)
 
 
 maximum = lifted(np.maximum, _maximum)
@@ -66,6 +74,8 @@ maximum = lifted(np.maximum, _maximum)
 
 
 def _hypot(graph: Any, *values: Any) -> Any:
+    if len(values) == 2:
+        return graph.binary("hypot", *values)
     return graph.unary("sqrt", sum((graph.number(a) * a for a in values), start=graph.constant(0.0)))
 
 
@@ -77,12 +87,12 @@ def _log_of_sum(graph: Any, a: Any, b: Any) -> Any:
 
 
 def _step(graph: Any, a: Any, at_zero: Any) -> Any:
-    positive = unless_nan(graph, a, graph.select(graph.binary("eq", a, 0.0), at_zero, 1.0), a)
+    positive = graph.select(graph.binary("eq", a, 0.0), at_zero, unless_nan(graph, a, 1.0))
     return graph.select(graph.binary("lt", a, 0.0), 0.0, positive)
 
 
 def _sign(graph: Any, a: Any) -> Any:
-    return graph.select(a < 0.0, -1.0, graph.select(a > 0.0, 1.0, unless_nan(graph, a, 0.0, a)))
+    return graph.select(a < 0.0, -1.0, graph.select(a > 0.0, 1.0, unless_nan(graph, a, 0.0)))
 
 
 def _with_sign(graph: Any, a: Any, b: Any) -> Any:
@@ -131,18 +141,18 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
     np.log2: _scaled("log", 1.0 / math.log(2.0)), np.log10: _scaled("log", 1.0 / math.log(10.0)),
     np.degrees: lambda graph, a: a * (180.0 / math.pi), np.rad2deg: lambda graph, a: a * (180.0 / math.pi),
     np.radians: lambda graph, a: a * (math.pi / 180.0), np.deg2rad: lambda graph, a: a * (math.pi / 180.0),
-    np.floor_divide: lambda graph, a, b: graph.number(a) // b, np.remainder: lambda graph, a, b: graph.number(a) % b,
     np.logaddexp: _log_of_sum, np.heaviside: _step,
     np.minimum: _minimum, np.maximum: _maximum,
-    np.fmin: lambda graph, a, b: unless_nan(graph, a, _least(graph, a, b), b),
-    np.fmax: lambda graph, a, b: unless_nan(graph, a, _most(graph, a, b), b),
+    np.fmin: lambda graph, a, b: graph.select(_is_nan(graph, a), b, _least(graph, a, b)),
+    np.fmax: lambda graph, a, b: graph.select(_is_nan(graph, a), b, _most(graph, a, b)),
     np.greater: lambda graph, a, b: graph.binary("lt", b, a),
     np.greater_equal: lambda graph, a, b: graph.binary("le", b, a),
     np.not_equal: lambda graph, a, b: graph.inverted(graph.binary("eq", a, b)),
     np.logical_and: lambda graph, a, b: graph.both(as_condition(a), as_condition(b)),
     np.logical_or: lambda graph, a, b: graph.either(as_condition(a), as_condition(b)),
     np.logical_xor: lambda graph, a, b: as_condition(a) ^ as_condition(b), np.bitwise_xor: lambda graph, a, b: a ^ b,
-    np.logical_not: lambda graph, a: graph.inverted(a), np.isnan: lambda graph, a: graph.inverted(a == a),
+    np.logical_not: lambda graph, a: graph.inverted(a), np.isnan: _is_nan,
+    np.isinf: lambda graph, a: graph.binary("eq", abs(graph.number(a)), math.inf),
     np.bitwise_and: lambda graph, a, b: graph.both(a, b), np.bitwise_or: lambda graph, a, b: graph.either(a, b),
     np.invert: lambda graph, a: graph.inverted(a),
     np.copysign: _with_sign,
@@ -164,7 +174,7 @@ def _of_math(name: str) -> Callable[..., Any]:
 _MATH = {
     **{name: name for name in ("sqrt", "sin", "cos", "tan", "exp", "expm1", "log1p", "sinh", "cosh", "tanh", "fabs",
                                "hypot", "floor", "ceil", "trunc", "degrees", "radians", "log2", "log10", "exp2",
-                               "isnan", "isfinite", "cbrt")},
+                               "isnan", "isinf", "isfinite", "cbrt", "fmod")},
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
     "atanh": "arctanh", "pow": "power", "copysign": "copysign",
 }  # fmt: skip
@@ -180,7 +190,6 @@ MATH: dict[Any, Callable[..., Any]] = {
     **{getattr(math, name): _of_math(name) for name in _MATH if hasattr(math, name)},
     math.log: _logarithm, math.fsum: lambda values: functools.reduce(operator.add, values, 0.0),
     math.prod: lambda values, start=1.0: functools.reduce(operator.mul, values, start),
-    math.fmod: lifted(math.fmod, lambda graph, a, b: a - OPERATIONS[np.trunc](graph, graph.number(a) / b) * b),
     math.dist: lambda p, q: MATH[math.sqrt](sum((a - b) ** 2 for a, b in zip(p, q, strict=True))),
 }  # fmt: skip
 """Functions of the module math, for floats and numbers of a graph."""

@@ -65,6 +65,10 @@ def asinh(x):
     return (x + (x * x + 1).sqrt()).ln()
 
 
+def floor(x):
+    return x.to_integral_value(rounding="ROUND_FLOOR")
+
+
 OPERATIONS = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
     "neg": lambda a: -a, "pow": lambda a, b: (b * a.ln()).exp(), "sqrt": lambda a: a.sqrt(), "sin": sin, "cos": cos,
@@ -72,9 +76,11 @@ OPERATIONS = {
     "log1p": lambda a: (1 + a).ln(), "asin": asin, "acos": lambda a: PI / 2 - asin(a), "atan": atan, "atan2": atan2,
     "sinh": sinh, "cosh": cosh, "tanh": lambda a: sinh(a) / cosh(a), "asinh": asinh,
     "acosh": lambda a: (a + (a * a - 1).sqrt()).ln(), "atanh": lambda a: ((1 + a) / (1 - a)).ln() / 2,
-    "floor": lambda a: a.to_integral_value(rounding="ROUND_FLOOR"), "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
+    "floor": floor, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
     "eq": lambda a, b: a == b, "and": lambda a, b: a and b, "or": lambda a, b: a or b, "not": lambda a: not a,
-    "select": lambda c, p, q: p if c else q, "fabs": abs,
+    "select": lambda c, p, q: p if c else q, "fabs": abs, "hypot": lambda a, b: (a * a + b * b).sqrt(),
+    "rint": lambda a: a.to_integral_value(rounding="ROUND_HALF_EVEN"), "floordiv": lambda a, b: floor(a / b),
+    "mod": lambda a, b: a - floor(a / b) * b, "fmod": lambda a, b: a - (a / b).to_integral_value("ROUND_DOWN") * b,
 }  # fmt: skip
 
 

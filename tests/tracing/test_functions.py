@@ -95,6 +95,7 @@ def test_squares_of_roots_are_smooth_where_the_roots_begin():
         (lambda x, u: 1.0 / (1.0 + np.exp(-x[0])), -800.0, (0.0, 0.0, 0.0)),
         (lambda x, u: ((x[0] > 0.5) * x[0]) ** (1.5 + u[1]), 0.0, (0.0, 0.0, 0.0)),
         (lambda x, u: np.sqrt((x[0] > 0.5) * x[0]), -1.0, (0.0, 0.0, 0.0)),
+        (lambda x, u: np.hypot(x[0], 1e200), 1e200, (2**0.5 * 1e200, 0.5**0.5, 0.0)),
     ],
 )
 def test_derivatives_are_right_where_parts_of_them_are_no_floats(f, at, expected):
@@ -131,6 +132,26 @@ def test_what_is_no_number_stays_none_where_numpy_says_so(name):
     for x in ([1.0, -2.0, 3.0], [-1.0, 2.0, 0.0], [4.0, 2.0, -3.0]):
         found = TracedFunction(name, f, 3, 2).values(np.array([x]), u[None])[0]
         np.testing.assert_array_equal(found, np.ravel(f(np.array(x), u)))
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero|overflow) encountered")
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, u: np.append(np.sin(x), np.cos(x)), lambda x, u: np.hypot(x, u[0]), lambda x, u: x % u[0],
+        lambda x, u: x // 1.5, lambda x, u: u[0] % x, lambda x, u: np.fmod(x, u[0]), lambda x, u: np.sqrt(x) ** 2,
+        lambda x, u: np.maximum(0.0, x), lambda x, u: np.minimum(x, u[0]), lambda x, u: np.clip(0.5, x, u[0]),
+        lambda x, u: np.sign(x), lambda x, u: np.fmax(x, u[0]), lambda x, u: np.interp(x, [0.0, 1.0], [1.0, 2.0]),
+        lambda x, u: np.where(np.isinf(x), 1.0, x),
+    ],
+)  # fmt: skip
+def test_values_at_the_edges_of_numbers_are_those_of_numpy(f):
+    found = TracedFunction("f", f, 3, 2)
+    for x in ([1e16, 1e200, -1e300], [np.nan, 0.5, np.inf], [-np.inf, -0.5, 1e-200], [5e-324, -1e300, -2.5]):
+        for u in ([2.5, 0.0], [-1e200, 0.0], [np.nan, 0.0], [1e-300, 0.0]):
+            expected = f(np.array(x), np.array(u))
+            value = found.values(np.array([x]), np.array([u]))[0]
+            np.testing.assert_allclose(value, expected, rtol=1e-14, atol=0, err_msg=f"at {x}, {u}")
 
 
 def test_tables_hold_at_their_ends_and_jump_where_places_are_equal():
