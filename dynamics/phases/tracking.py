@@ -9,12 +9,14 @@ import numpy as np
 from ddp.protocols import Array
 from ddp.systems.system import Cones, Footing, Tracking
 from dynamics.contacts.contact import Contact
+from dynamics.phases.base import Base, base_of
 from dynamics.phases.cones import cones
 from dynamics.phases.phase import Phase, stretches
 from dynamics.quantities.quantities import frame_velocity_derivatives
 from dynamics.quantities.units import Units, forces_of, units_of
 from dynamics.rigid_bodies.rigid_body import inverse_mass_matrix
 from dynamics.robots.model import Robot
+from dynamics.robots.tree import Indices
 from dynamics.steps.robot_dynamics import TrackedRobot
 
 if TYPE_CHECKING:
@@ -71,23 +73,33 @@ class TrackedPhases(TrackedRobot):
 
     def weights(self, X: Array, U: Array) -> Tracking:
         """Weights about a motion in units of the robot that stands at its start; by Bryson's rule if it has no legs."""
-        units = self.units(X)
-        if units is None:
+        robot, (base, units) = self.system.robot, self.standing(X)
+        if base is None or units is None:
             return super().weights(X, U)
-        return self.in_units(units, units.of_state(self.system.robot.nv - 6, **STANDING), TORQUE, FINAL)
+        state = units.of_state(robot.nv - len(base.dofs), **STANDING, slides=base.slides)
+        return self.in_units(units, state, TORQUE, FINAL, base.dofs)
 
     def units(self, X: Array) -> Units | None:
-        """Units of the robot as it stands at the start of a motion X (N+1, nx); None if it hangs, or has no legs."""
-        robot, feet = self.system.robot, next((p.contacts for p in self.system.phases if p.contacts), ())
-        floats = robot.floating_dofs.tolist() == list(range(6)) and robot.model.gravity.linear.any()
-        if not feet or not floats or any(foot.kind == "rolling" for foot in feet):
-            return None
-        units = units_of(robot, X[0, : robot.nq], [foot.frame for foot in feet])
-        return units if units.height > 0.0 else None
+        """Units of a robot whose base is free, `standing`; None of others."""
+        return self.standing(X)[1] if self.system.robot.is_floating else None
 
-    def in_units(self, units: Units, state: Array, torque: float, final: float) -> Tracking:
+    def standing(self, X: Array) -> tuple[Base | None, Units | None]:
+        """The base that the robot's legs carry, and its units as it stands at the start of a motion X (N+1, nx).
+
+        None of what is fixed, hangs, rolls or has no legs.
+        """
+        robot, feet = self.system.robot, next((p.contacts for p in self.system.phases if p.contacts), ())
+        base = base_of(self.system, q := X[0, : robot.nq])
+        if not feet or base is None or any(foot.kind == "rolling" for foot in feet):
+            return None, None
+        units = units_of(robot, q, [foot.frame for foot in feet])
+        return (base, units) if units.height > 0.0 else (None, None)
+
+    def in_units(
+        self, units: Units, state: Array, torque: float, final: float, base: Indices | None = None
+    ) -> Tracking:
         """Weights of a state (n,), see `Units.of_state`, of torques and of the end, see `TORQUE` and `FINAL`."""
-        restoring = stiffness(units, self.system.robot, self.system.actuation)
+        restoring = stiffness(units, self.system.robot, self.system.actuation, base)
         control, end = torque * units.torque**-2.0 * forces_of(self.system.actuation) ** 2, final * units.time * state
         lower, upper = self.system.control_limits.T
         limits = (lower, upper) if np.isfinite(self.system.control_limits).any() else None
@@ -107,11 +119,12 @@ class TrackedPhases(TrackedRobot):
 
     def free_and_resisted(self, X: Array) -> tuple[Array, Array]:
         robot, n = self.system.robot, self.system.n
+        base = base_of(self.system, X[0, : robot.nq])
         free = np.tile(np.eye(n).reshape(2, n // 2, 2, n // 2), (len(X), 1, 1, 1, 1))
         resisted = np.zeros_like(free)
         for phase, knots in zip(self.system.phases, self.stretches(len(X)), strict=True):
             at = slice(knots.start, knots.stop)
-            found = free_and_resisted(robot, X[at, : robot.nq], phase.contacts)
+            found = free_and_resisted(robot, X[at, : robot.nq], phase.contacts, base)
             for whole, own in zip((free, resisted), found, strict=True):
                 whole[at, 0, :, 0] = whole[at, 1, :, 1] = own
         return free.reshape(-1, n, n), resisted.reshape(-1, n, n)
@@ -120,29 +133,35 @@ class TrackedPhases(TrackedRobot):
         return cones(self.system, X, U, friction) if friction < np.inf else None
 
     def footing(self, X: Array) -> Footing | None:
-        units = self.units(X)
-        return None if units is None else footing(self.system, X, units)
+        base, units = self.standing(X)
+        return None if base is None or units is None else footing(self.system, X, units, base)
 
 
-def stiffness(units: Units, robot: Robot, actuation: Array) -> Array:
-    """Feedback (nu, n) of joints that resist: controls from errors of positions and velocities."""
+def stiffness(units: Units, robot: Robot, actuation: Array, base: Indices | None = None) -> Array:
+    """Feedback (nu, n) of joints that resist: controls from errors of positions and velocities.
+
+    base (b,): degrees of freedom that legs carry, by default those of a free-flyer.
+    """
     moved = np.linalg.pinv(actuation)
-    moved[:, robot.floating_dofs] = 0.0
-    damping = held_damping(robot, DAMPING * units.torque * units.time)
+    moved[:, robot.floating_dofs if base is None else base] = 0.0
+    damping = held_damping(robot, DAMPING * units.torque * units.time, base)
     return -np.hstack([STIFFNESS * units.torque * moved, damping * moved])
 
 
-def held_damping(robot: Robot, damping: float) -> Array:
+def held_damping(robot: Robot, damping: float, base: Indices | None = None) -> Array:
     """Damping of joints (nv,), at most what stops them within a `PERIOD`, moving together or one alone.
 
-    No eigenvalue of D M⁻¹ is larger than the largest sum of a row's sizes.
+    No eigenvalue of D M⁻¹ is larger than the largest sum of a row's sizes. base: as of `stiffness`.
     """
     moved = np.abs(inverse_mass_matrix(robot, robot.q0[None])[0])
-    moved[:, robot.floating_dofs] = 0.0
-    return np.asarray(np.minimum(damping, 1.0 / (PERIOD * moved.sum(axis=1))))
+    moved[:, robot.floating_dofs if base is None else base] = 0.0
+    with np.errstate(divide="ignore"):  # joints of a base may move none of the others
+        return np.asarray(np.minimum(damping, 1.0 / (PERIOD * moved.sum(axis=1))))
 
 
-def free_and_resisted(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> tuple[Array, Array]:
+def free_and_resisted(
+    robot: Robot, Q: Array, contacts: Sequence[Contact], base: Base | None
+) -> tuple[Array, Array]:  # fmt: skip
     """``N = I - M⁻¹ Jᵀ (J M⁻¹ Jᵀ)⁻¹ J`` and ``S (I - N)`` (M, nv, nv) at Q (M, nq).
 
     N: the part of velocities that contacts leave.   S = L⁺ L, L of J the columns of joints: the part of joints'
@@ -156,7 +175,7 @@ def free_and_resisted(robot: Robot, Q: Array, contacts: Sequence[Contact]) -> tu
     J = np.array([np.vstack([contact.jacobian(robot, q) for contact in contacts]) for q in Q])
     away = np.asarray(inverse_mass_matrix(robot, Q)) @ np.swapaxes(J, 1, 2)
     forbidden = away @ np.linalg.pinv(J @ away) @ J
-    J[:, :, robot.floating_dofs] = 0.0
+    J[:, :, robot.floating_dofs if base is None else base.dofs] = 0.0
     return np.eye(robot.nv) - forbidden, np.linalg.pinv(J, rcond=STRAIGHT) @ J @ forbidden
 
 
@@ -169,7 +188,7 @@ def in_velocity(phase: Phase, knots: int, duration: float) -> Phase:
     return replace(phase, contacts=contacts, held=False, knots=knots, dt=duration / knots if knots else None)
 
 
-def footing(system: "PhasedDynamics", X: Array, units: Units) -> Footing:
+def footing(system: "PhasedDynamics", X: Array, units: Units, base: Base) -> Footing:
     """Feet at the knots of X (M, nx), in the axes of their contacts, of which the third is across the ground."""
     robot, M = system.robot, len(X)
     known = {contact.frame: contact.size for phase in system.phases for contact in phase.contacts}
@@ -181,7 +200,7 @@ def footing(system: "PhasedDynamics", X: Array, units: Units) -> Footing:
             found = frame_velocity_derivatives(robot, X[at, : robot.nq], still, contact.frame, contact.reference)
             J, foot = found.dv[:, : contact.size].copy(), names.index(contact.frame)
             moves[at, foot, : contact.size] = J
-            J[:, :, robot.floating_dofs] = 0.0
+            J[:, :, base.dofs] = 0.0
             legs[at, foot, :, : contact.size] = np.linalg.pinv(J, rcond=STRETCHED)
     slow = SLOW * units.height / units.time
     return Footing(tuple(names), moves, legs, slow, FAR * units.height / slow)

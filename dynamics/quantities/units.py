@@ -9,6 +9,9 @@ from ddp.protocols import Array
 from dynamics.robots.libraries import pin
 from dynamics.robots.model import Robot
 
+FREE = (True, True, True, False, False, False)
+"""Which numbers of a free-flying base are along lines; others turn it."""
+
 
 class Units(NamedTuple):
     """height h [m] of the centre of mass above the feet, mass m [kg], gravity g [m/s²]."""
@@ -34,16 +37,18 @@ class Units(NamedTuple):
 
     def of_state(
         self, joints: int, position: float, rotation: float, posture: float, velocity: float, turning: float,
-        speed: float,
+        speed: float, slides: Sequence[bool] = FREE,
     ) -> Array:  # fmt: skip
-        """Weights (n,) of a tangent state, a free-flying base first.
+        """Weights (n,) of a tangent state, the base first; slides: which of its numbers are along lines.
 
         position [1/h²] and rotation [1/rad²] of the base, posture [1/rad²] of the joints; velocity [1/(g h)] and
         turning [h/g] of the base, speed [h/g] of the joints.
         """
         rate = self.height / self.gravity
         moving = velocity / (self.gravity * self.height), turning * rate, speed * rate
-        return np.repeat([position / self.height**2, rotation, posture, *moving], [3, 3, joints, 3, 3, joints])
+        kinds = np.concatenate([np.where(slides, 0, 1), np.full(joints, 2)])
+        weights = np.array([[position / self.height**2, rotation, posture], moving])
+        return np.asarray(weights[:, kinds].ravel())
 
 
 def forces_of(actuation: Array) -> Array:
