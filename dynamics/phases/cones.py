@@ -15,8 +15,10 @@ from ddp.protocols import Array
 from ddp.systems.system import Cones, Expansion
 from dynamics.contacts.contact import Contact, compile_contacts
 from dynamics.geometry.joint_motion import FREE_FLYER
+from dynamics.phases.base import base_of
 from dynamics.phases.phase import Phase, stretches
 from dynamics.quantities.quantities import frame_position
+from dynamics.robots.libraries import pin
 from dynamics.steps.doubts import stated_in
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def noted(system: "PhasedDynamics", X: Array, U: Array) -> Iterator[tuple[Phase,
 
 
 def pulls(system: "PhasedDynamics", problem: Any, X: Array, U: Array) -> list[str]:
-    """A sentence about the foot that pulls most at the ground, of those whose forces no cone bounds, of a free base.
+    """A sentence about the foot that pulls most at the ground, of a robot on legs, where no cone bounds its force.
 
     Contacts above the base are none with the ground; forces are looked at as far as they are noted, see `cones`.
     """
@@ -102,8 +104,10 @@ def pulls(system: "PhasedDynamics", problem: Any, X: Array, U: Array) -> list[st
     cones = [getattr(one, "contacts", ()) for one in stated_in(problem) if hasattr(one, "friction")]
     bounded = {contact.frame for contacts in cones for contact in contacts}
     held = {contact.frame for phase in system.phases for contact in phase.contacts}
-    if robot.tree.kind[0] != FREE_FLYER or held <= bounded:
+    base = base_of(system, X[0, : robot.nq])
+    if held <= bounded or (base is None and robot.tree.kind[0] != FREE_FLYER):
         return []
+    joint, data = 1 if base is None else base.joint, robot.model.createData()
     most, told = PULL * np.linalg.norm(robot.model.gravity.linear) * robot.tree.inertia[:, 0].sum(), []
     for phase, knots, forces, _ in noted(system, X, U):
         firsts = np.cumsum([0, *(contact.size for contact in phase.contacts[:-1])])
@@ -111,7 +115,8 @@ def pulls(system: "PhasedDynamics", problem: Any, X: Array, U: Array) -> list[st
             k = knots.start + int(np.argmin(pushes))
             if contact.frame in bounded or -pushes.min() <= most:
                 continue
-            if frame_position(robot, X[k, : robot.nq], contact.frame)[2] < X[k, 2]:
+            pin.forwardKinematics(robot.model, data, q := X[k, : robot.nq])
+            if frame_position(robot, q, contact.frame)[2] < data.oMi[joint].translation[2]:
                 most = -pushes.min()
                 cure = "mayne.costs.friction_cone lets feet push alone"
                 told = [f"{contact.frame} pulls at the ground with {most:.3g} N at knot {k}: {cure}"]

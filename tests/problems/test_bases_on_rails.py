@@ -76,3 +76,14 @@ def test_a_base_on_joints_without_motors_is_weighed_as_a_free_one():
         found.append([weights.state, weights.control, weights.final, weights.restoring, feedback])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(one).max())
+
+
+def test_feet_of_robots_on_rails_that_pull_at_the_ground_are_told_of():
+    robot, q = robot_on(RAILS)
+    q[1] = 0.5 * np.cos(0.6) - 0.5
+    system, x0 = PhasedDynamics(robot, 0.01, Phase(_standing(robot, q), 4)), np.concatenate([q, np.zeros(robot.nv)])
+    stands = np.tile(system.nominal_control(x0), (4, 1))
+    for U, told in ((stands, False), (-stands, True)):
+        X = system.rollout(x0, U)
+        found = [one for one in system.excesses(ddp.Problem(system, [], [], x0, 4), X, U) if "pulls" in one]
+        assert bool(found) == told == (min(f[:, 2].min() for f in dynamics.ground_forces(system, X, U).values()) < -1.0)
