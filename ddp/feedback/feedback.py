@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ddp.costs.batch import durations_of
 from ddp.derivatives import EXACT, FIRST, RECORDS
 from ddp.errors import ProblemError, affordable, as_array, at_least_zero, axes, flag, instance, numbers, positive
-from ddp.feedback.policy import Policy, held_policy
+from ddp.feedback.policy import Policy, held_policy, lasting_of
 from ddp.feedback.regulators import tvlqr
 from ddp.machine.aligned import aligned_zeros
 from ddp.matrices import definite
@@ -77,7 +77,7 @@ def swept(
         raise ProblemError(f"solution: policies that track motions are for a robot's dynamics, got {got}; {other}")
     weigh = checked(weights if weights is not None else tracked.weights(X, U), problem.dynamics)
     stretches = tracked.stretches(problem.horizon)
-    lasting = durations_of(problem.dynamics, problem.horizon)
+    lasting = lasting_of(problem.dynamics, problem.horizon)
     spans = [float(lasting[knots.start : knots.stop].sum()) for knots in stretches]
     counts = [len(knots) for knots in stretches]
     if step is not None:

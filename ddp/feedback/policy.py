@@ -184,11 +184,19 @@ def held_policy(system: System, X: Array, U: Array, K: Array, lower: Array, uppe
 
     lower, upper: limits, (nu,) or (N, nu).
     """
-    lasting = durations_of(system, len(U))
+    lasting = lasting_of(system, len(U))
     steps = np.flatnonzero(lasting > 0.0)
     starts, held = (np.cumsum(lasting) - lasting)[steps], U[steps]
     low, high = (np.broadcast_to(limit, U.shape)[steps] for limit in (lower, upper))
     return Policy(system, starts, lasting[steps], X[steps], X[steps + 1], held, held, held, K[steps], low, high, delay)
+
+
+def lasting_of(system: System, horizon: int) -> Array:
+    """Durations (N,) [s] of the knots of a horizon; ProblemError where all of them are events, which take no time."""
+    lasting = durations_of(system, horizon)
+    if not lasting.any():
+        raise ProblemError("solution: policies are for motions in which time passes, all knots of this one are impacts")
+    return lasting
 
 
 def knot_at(dynamics: System, horizon: int, t: float) -> int:

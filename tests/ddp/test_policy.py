@@ -315,3 +315,15 @@ def test_systems_of_ones_own_have_the_solvers_policy_alone():
     for ask in (solution.policy.inside, solution.policy.part):
         with pytest.raises(ddp.ProblemError, match=r"t: expected a number, got \(2,\)"):
             ask([0.1, 0.2])
+
+
+@pytest.mark.parametrize("kind", ["tracking", "priced", "solver"])
+def test_motions_of_impacts_alone_in_which_no_time_passes_have_no_policy(kind):
+    robot = dynamics.load("solo12")
+    touching = [dynamics.Contact("FL_FOOT"), dynamics.Contact("HR_FOOT")]
+    system = dynamics.PhasedDynamics(robot, 0.01, dynamics.Phase(touching, knots=0, impact=True))
+    x0 = np.concatenate([robot.q0, np.zeros(robot.nv)])
+    problem = ddp.Problem(system, [ControlCost(np.zeros(system.nu), 1.0)], [], x0, 1)
+    solution = as_solution(problem, np.zeros((1, system.nu)), np.zeros((1, system.nu, system.n)))
+    with pytest.raises(ddp.ProblemError, match="motions in which time passes, all knots of this one are impacts"):
+        solution.feedback(kind)
