@@ -97,6 +97,10 @@ class Stance:
 def check_floating(robot: Robot) -> Robot:
     """Refuse a robot whose base is fixed, with a ProblemError that says where others are; the robot itself."""
     if not checks.robot("robot", robot).is_floating:
+        if not robot.actuation[0].any():
+            rails = f"{robot.name} on joints without motors, {robot.joint_names[0]} first"
+            own = "phases of contacts of yours, mayne.Phase, are for such"
+            raise ProblemError(f"robot: expected legs on a free-flying base, got {rails}: {own}")
         named = robot.source is not None and robot.source.is_named
         free = "`mayne list robots` tells which float" if named else "load(..., root='free-flyer')"
         raise ProblemError(f"robot: expected legs on a free-flying base, got {robot.name} on a fixed one: {free}")

@@ -87,3 +87,9 @@ def test_feet_of_robots_on_rails_that_pull_at_the_ground_are_told_of():
         X = system.rollout(x0, U)
         found = [one for one in system.excesses(ddp.Problem(system, [], [], x0, 4), X, U) if "pulls" in one]
         assert bool(found) == told == (min(f[:, 2].min() for f in dynamics.ground_forces(system, X, U).values()) < -1.0)
+
+
+def test_gaits_say_why_they_are_for_free_bases_alone():
+    """`load(..., root="free-flyer")`, which helps where the base is fixed, is refused for a base on rails."""
+    with pytest.raises(ddp.ProblemError, match="got robot on joints without motors, x first: phases of contacts of"):
+        problems.gaits.stand(robot_on(RAILS)[0], feet=FEET)
