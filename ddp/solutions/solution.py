@@ -1,9 +1,10 @@
 """The outcome of a solve: a trajectory, its policy, how it was found, and the means to check it."""
 
+import copy
 import html
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -315,6 +316,14 @@ class Solution:
     def __getstate__(self) -> dict[str, Any]:
         others = "problem", "policy"  # the one is attached again, the other made again
         return {name: value for name, value in vars(self).items() if name not in others} | {"problem": None}
+
+    def __copy__(self) -> "Solution":
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Solution":
+        """A copy of all but the problem, which both have: unlike a pickle, it is in the same program."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "problem"}
+        return replace(self, **copy.deepcopy(own, memo))
 
     def _table(self, purpose: str) -> dict[str, Array]:
         return columns.as_table(self._own_problem(purpose).dynamics, self.t, self.X, self.U)

@@ -232,6 +232,16 @@ def test_a_solution_travels_without_its_problem(reach, solution):
     assert again.attached(reach).stationarity() == solution.stationarity()
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_of_a_solution_keep_its_problem(reach, solution, copied):
+    own = copied(solution)
+    assert own.problem is solution.problem
+    assert own is not solution
+    assert own.stationarity() == solution.stationarity()
+    assert (own.X is solution.X) == (copied is copy.copy)
+    np.testing.assert_array_equal(own.policy(0.1, own.X[5]), solution.policy(0.1, solution.X[5]))
+
+
 def test_a_solution_is_not_attached_to_a_problem_of_other_numbers(reach, solution):
     for other in (reach.varying(x0=reach.x0 + 0.1), reach.varying(target=np.eye(4))):
         with pytest.raises(ddp.ProblemError, match=r"problem: expected the one solved, .*: it"):
