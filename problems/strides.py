@@ -24,9 +24,10 @@ from problems.schedule import Schedule
 Motion: TypeAlias = "Callable[[float], pin.SE3]"
 """Pose of the body at a time [s], relative to its start, in the axes of its heading at the start."""
 
-SWEEPS, DAMPING, ACCURACY = 10, 1e-6, 1e-9
+SWEEPS, DAMPING, ACCURACY = 20, 1e-6, 1e-9
 """Inverse kinematics: Newton steps from the posture of the knot before, damping of the Jacobian [m²], and the error of
-a foot that is good enough [m, rad]."""
+a foot that is good enough [m, rad]. After a step that leads further away, the next one is damped tenfold: else joints
+of a leg that does not reach would turn round and round. Joints at a limit that a step would leave stay there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +212,9 @@ def follow(stance: Stance, q: Array, targets: Mapping[str, pin.SE3]) -> Array:
     robot = stance.robot
     model, data = robot.model, robot.model.createData()
     joints, (lower, upper, *_) = np.delete(np.arange(model.nv), robot.floating_dofs), robot.ranges
-    limited = [i for i in scalar_joints(robot).flat[:, 0] if lower[i] < upper[i]]
+    flat = scalar_joints(robot).flat
+    limited, moving = flat[lower[flat[:, 0]] < upper[flat[:, 0]]].T
+    nearest, least, damping = q, np.inf, DAMPING
     for _ in range(SWEEPS):
         pin.computeJointJacobians(model, data, q)
         pin.updateFramePlacements(model, data)
@@ -223,14 +226,24 @@ def follow(stance: Stance, q: Array, targets: Mapping[str, pin.SE3]) -> Array:
             errors.append(target.translation - now.translation)
             if stance.surface:
                 errors.append(pin.log3(target.rotation @ now.rotation.T))
-        J, error = np.vstack(rows), np.concatenate(errors)
-        if np.abs(error).max() < ACCURACY:
-            break
-        step = np.zeros(model.nv)
-        step[joints] = J.T @ np.linalg.solve(J @ J.T + DAMPING * np.eye(len(error)), error)
-        q = np.array(pin.integrate(model, q, step))
+        found = np.concatenate(errors)
+        if np.abs(found).max() < ACCURACY:
+            return q
+        if (size := float(np.linalg.norm(found))) < least:
+            nearest, least, A, error, damping = q, size, np.vstack(rows), found, max(0.1 * damping, DAMPING)
+        else:
+            damping *= 10.0
+        step, free = np.zeros(model.nv), np.array(A)
+        for _ in range(len(limited) + 1):
+            step[joints] = free.T @ np.linalg.solve(free @ free.T + damping * np.eye(len(error)), error)
+            ends = np.where(step[moving] > 0.0, upper[limited], lower[limited])
+            held = moving[(nearest[limited] == ends) & (step[moving] != 0.0)]
+            if not len(held):
+                break
+            free[:, np.isin(joints, held)] = 0.0
+        q = np.array(pin.integrate(model, nearest, step))
         q[limited] = np.clip(q[limited], lower[limited], upper[limited])
-    return q
+    return nearest
 
 
 def straight(velocity: tuple[float, float], turning: float, start: float, end: float, ramp: float = 0.0) -> Motion:
