@@ -110,7 +110,7 @@ def _steps(problems: Sequence[Problem]) -> _Steps:
 
 
 def _arrival(problems: Sequence[Problem]) -> tuple[Array, Array]:
-    """m (M, 1, n) and L (M, n, n) of arrival costs."""
+    """m (M, 1, n) and L (M, n, n) of arrival costs: the symmetric root of C, as rounding decides signs of its axes."""
     step, steps = _steps(problems), None
     N, n = problems[0].horizon, problems[0].dynamics.n
     while N:
@@ -120,7 +120,7 @@ def _arrival(problems: Sequence[Problem]) -> tuple[Array, Array]:
     assert steps is not None
     C = steps.C[:, :n, :n]
     sizes, axes = np.linalg.eigh(0.5 * (C + C.mT))
-    return steps.A[:, None, :n, n], axes * np.sqrt(np.maximum(sizes, 0.0))[:, None]
+    return steps.A[:, None, :n, n], axes * np.sqrt(np.maximum(sizes, 0.0))[:, None] @ axes.mT
 
 
 class Ends:
