@@ -50,24 +50,9 @@ def run(
     descent, left = Descent(iterate, solver, history, callback, Chosen(iterate, solver), journal), 0
     exact = descent.model.exact
     while True:
-        if solver.full_space(iterate.problem):
-            leads = solver.approaches(iterate)
-            reached = descent.stretch("approach", lambda: approach(descent)) if leads else None
-            if reached is None and iterate.constrained:
-                return _constrained(iterate, history, minimise(descent))
-            if reached is None:
-                end = descent.stretch("full space", lambda: minimise(descent).end)
-            else:
-                end = reached
-                iterate.multipliers = np.zeros(iterate.problem.multiplier_count)
-        elif iterate.constrained:
-            end = solver.holding.minimise(descent, left > 0)
-        else:
-            struggles = watch(descent) if solver.hands_over(iterate.problem) else None
-            far = descent.stretch("first rollout", lambda: begins_far(descent)) if struggles else None
-            end = far or descent.run(solver.tolerance, solver.max_iterations, struggles)
-            if end.ending is Ending.STRUGGLES:
-                end = handed_over(descent)
+        end = _descended(descent, left > 0)
+        if isinstance(end, Minimised):
+            return _constrained(iterate, history, end)
         if iterate.recall():
             descent.went_back()
             descent.forget()
@@ -112,6 +97,28 @@ def run(
         status += _doubts(iterate, gains)
     status += unstable(sweep.gradient, iterate.U, max(abs(iterate.cost), iterate.unit))
     return Outcome(Status(status, Ending.ROUNDING if rounding else Ending.CONVERGED), sweep, kind)
+
+
+def _descended(descent: Descent, again: bool) -> End | Minimised:
+    """Descend by the steps that suit the problem: why these end, or what full-space ones with constraints come to.
+
+    again: whether a saddle has been left.
+    """
+    iterate, solver, problem = descent.iterate, descent.solver, descent.iterate.problem
+    if solver.full_space(problem):
+        reached = descent.stretch("approach", lambda: approach(descent)) if solver.approaches(iterate) else None
+        if reached is not None:
+            iterate.multipliers = np.zeros(problem.multiplier_count)
+            return reached
+        if iterate.constrained:
+            return minimise(descent)
+        return descent.stretch("full space", lambda: minimise(descent).end)
+    if iterate.constrained:
+        return solver.holding.minimise(descent, again)
+    struggles = watch(descent) if solver.hands_over(problem) else None
+    far = descent.stretch("first rollout", lambda: begins_far(descent)) if struggles else None
+    end = far or descent.run(solver.tolerance, solver.max_iterations, struggles)
+    return handed_over(descent) if end.ending is Ending.STRUGGLES else end
 
 
 def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> Outcome:
