@@ -109,6 +109,55 @@ def squares(x, n):
 
 
 @kernel
+def linearise(tree, loops, pulls, ws, x, lp):
+    """x.R, x.Rq, x.M and lp := forces that are left at x.q, their slopes, and loops.
+
+    Returns the size of what is left, that of the slopes, the mu that is as large, and how firmly loops are pulled shut.
+    """
+    nv, nc = tree.nv, loops.nc
+    if nc > 0:  # which couple what the tree does not
+        clear(as_vector(x.Rq), nv * nv)
+    residual_derivatives(tree, pulls, x.q, x.still, x.still, x.u, x.fext, ws, x.tau, x.R, x.Rq, x.Rv, x.M)
+    size, firm, rates = 0.0 * x.q[0], 0.0 * x.q[0], 0.0 * x.q[0]
+    stiff = square_root(1e-300 + squares(as_vector(x.Rq), nv * nv))
+    scale = stiff / square_root(1e-300 + squares(as_vector(x.M), nv * nv))
+    if nc > 0:
+        see_loops(tree, loops, x.q, ws, lp)
+        for i in range(nv):
+            for j in range(nv):
+                firm += x.Rq[i, j] * x.Rq[i, j] / (1e-300 + x.M[i, i] * x.M[j, j])
+            for r in range(nc):
+                rates += lp.J[r, i] * lp.J[r, i] / (1e-300 + x.M[i, i])
+        firm = square_root(firm) / (1e-300 + rates)
+        add_loop_stiffness(tree, loops, -1.0, x.force, ws, lp, x.Rq)
+    for i in range(nv):
+        left = x.R[i]
+        for r in range(nc):
+            left = left - lp.J[r, i] * x.force[r]
+        size += left * left
+    for r in range(nc):
+        size += (stiff * lp.e[r]) * (firm * lp.e[r])
+    return square_root(size), stiff, scale, firm
+
+
+@kernel
+def balance(nv, nc, mu, firm, x, lp):
+    """x.K, x.change := matrix and right side of the equations of a step, by forces of loops and coordinates."""
+    for i in range(nv):
+        x.change[nc + i] = -x.R[i]
+        for j in range(nv):
+            x.K[nc + i, nc + j] = x.Rq[i, j] + mu * x.M[i, j]
+    for r in range(nc):
+        x.change[r] = -lp.e[r]
+        for k in range(nc):
+            x.K[r, k] = 0.0 * mu
+        for i in range(nv):
+            x.K[nc + i, r], x.K[r, nc + i] = -lp.J[r, i], lp.J[r, i]
+            x.change[nc + i] -= FIRM * firm * lp.e[r] * lp.J[r, i]
+            subtract(-FIRM * firm * lp.J[r, i], lp.J[r], x.K[nc + i][nc:], nv)
+
+
+@kernel
 def settle(tree, loops, pulls, ws, x, lp):
     """x.q, x.force := rest, and x.outcome."""
     nv, nc, zero = tree.nv, loops.nc, 0.0 * x.q[0]
@@ -119,42 +168,9 @@ def settle(tree, loops, pulls, ws, x, lp):
     sinks, pushed = zero, zero
     for _ in range(SWEEPS):
         if moved:
-            if nc > 0:  # which couple what the tree does not
-                clear(as_vector(x.Rq), nv * nv)
-            residual_derivatives(tree, pulls, x.q, x.still, x.still, x.u, x.fext, ws, x.tau, x.R, x.Rq, x.Rv, x.M)
-            size, stiff = zero, square_root(1e-300 + squares(as_vector(x.Rq), nv * nv))
-            scale = stiff / square_root(1e-300 + squares(as_vector(x.M), nv * nv))
-            if nc > 0:
-                see_loops(tree, loops, x.q, ws, lp)
-                firm, rates = zero, zero
-                for i in range(nv):
-                    for j in range(nv):
-                        firm += x.Rq[i, j] * x.Rq[i, j] / (1e-300 + x.M[i, i] * x.M[j, j])
-                    for r in range(nc):
-                        rates += lp.J[r, i] * lp.J[r, i] / (1e-300 + x.M[i, i])
-                firm = square_root(firm) / (1e-300 + rates)
-                add_loop_stiffness(tree, loops, -1.0, x.force, ws, lp, x.Rq)
-            for i in range(nv):
-                left = x.R[i]
-                for r in range(nc):
-                    left = left - lp.J[r, i] * x.force[r]
-                size += left * left
-            for r in range(nc):
-                size += (stiff * lp.e[r]) * (firm * lp.e[r])
-            size = square_root(size)
+            size, stiff, scale, firm = linearise(tree, loops, pulls, ws, x, lp)
         mu = where_less(before, 0.5 * size, 16.0 * mu + 0.01 * scale, mu)
-        for i in range(nv):
-            x.change[nc + i] = -x.R[i]
-            for j in range(nv):
-                x.K[nc + i, nc + j] = x.Rq[i, j] + mu * x.M[i, j]
-        for r in range(nc):
-            x.change[r] = -lp.e[r]
-            for k in range(nc):
-                x.K[r, k] = zero
-            for i in range(nv):
-                x.K[nc + i, r], x.K[r, nc + i] = -lp.J[r, i], lp.J[r, i]
-                x.change[nc + i] -= FIRM * firm * lp.e[r] * lp.J[r, i]
-                subtract(-FIRM * firm * lp.J[r, i], lp.J[r], x.K[nc + i][nc:], nv)
+        balance(nv, nc, mu, firm, x, lp)
         eliminate(loops.previous, nv + nc, x.K)
         solve(loops.previous, nv + nc, x.K, x.change)
         length, way, convex = zero, zero, 1.0 + zero
