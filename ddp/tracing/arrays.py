@@ -143,7 +143,7 @@ class TracedArray(np.ndarray[Any, Any]):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in REFUSED:
-            raise TraceError(f"np{function.__module__.removeprefix('numpy')}.{function.__name__}")
+            return _of_constants(function, args, kwargs)
         if function in FUNCTIONS:
             return returned(FUNCTIONS[function](*args, **kwargs))
         return _of_one_type(returned(super().__array_function__(function, types, args, kwargs)))
@@ -177,6 +177,23 @@ class TracedArray(np.ndarray[Any, Any]):
         raise TraceError("bytes of an array that depends on x or u")
 
     byteswap: Any = tobytes
+
+
+def _of_constants(function: Any, args: Any, kwargs: Any) -> Any:
+    """NumPy's function of arrays without numbers of a graph; TraceError where there are some."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(plain, value))
+        if isinstance(value, Node) or (isinstance(value, TracedArray) and _has_number(value.tolist())):
+            raise TraceError(f"np{function.__module__.removeprefix('numpy')}.{function.__name__}")
+        return np.array(value.tolist()) if isinstance(value, TracedArray) else value
+
+    result = function(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
+    if isinstance(result, tuple):
+        parts = [made(part) if isinstance(part, np.ndarray) else part for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)  # as of np.linalg.eigh
+    return made(result) if isinstance(result, np.ndarray) else result
 
 
 def _number_function(self: Any, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -372,7 +389,7 @@ REFUSED: frozenset[Any] = frozenset((
     np.linalg.cholesky, np.linalg.lstsq, np.linalg.cond, np.linalg.slogdet, np.round, np.around, np.nan_to_num,
     np.histogram, np.unique, np.fft.fft,
 ))  # fmt: skip
-"""NumPy's functions that cannot be followed."""
+"""NumPy's functions that cannot be followed, but of constants."""
 
 MAKING: dict[Any, Callable[..., Any]] = {
     np.array: made, np.asarray: as_made, np.ascontiguousarray: as_made, np.asanyarray: as_made,

@@ -223,14 +223,19 @@ def trace(function: Callable[..., Any], sizes: tuple[int, ...], asked: Asked | N
 
 @np.errstate(all="ignore")
 def compare(name: str, function: Callable[..., Any], compiled: Callable[..., Any], points: Any) -> None:
-    """Call a function and its compiled trace at some points, and at the first again; FollowError if they differ."""
+    """Call a function and its compiled trace at some points, and at the first again; FollowError if they differ.
+
+    FollowError, too, where Python has a TypeError for it at every point.
+    """
+    refusals: list[Exception] = []
     for k, point in enumerate([*points, points[0]]):
         try:
             value = np.asarray(function(*(part.copy() for part in point)))
             expected = np.asarray(value, dtype=float)
         except TraceError as reason:
             raise FollowError(f"it keeps what it is given{users_line(reason)}") from reason
-        except Exception:  # whatever it has against the point
+        except Exception as reason:  # whatever it has against the point
+            refusals.append(reason)
             continue
         if value.dtype.kind == "b":
             raise TypeError(f"{name}: expected numbers, got {value.tolist()}")
@@ -243,6 +248,9 @@ def compare(name: str, function: Callable[..., Any], compiled: Callable[..., Any
                 f" {found.ravel().tolist()}: does it keep something between calls, read what changes, or draw"
                 " random numbers, or go on after an exception?"
             )
+    if len(refusals) > len(points) and all(isinstance(one, TypeError) and not is_raised(one) for one in refusals):
+        why = str(refusals[0]).partition("\n")[0]
+        raise FollowError(f"plain numbers are refused (TypeError: {why}){line_of(refusals[0])}")
 
 
 def users_line(reason: BaseException) -> str:

@@ -321,6 +321,26 @@ def test_functions_that_go_on_after_an_exception_are_found():
         FunctionDynamics(f, 2, 1)
 
 
+def test_costs_that_plain_numbers_are_refused_by_are_found():
+    def cost(x, u):
+        return np.sum(-(x > 0.0) * x)
+
+    with pytest.raises(ddp.ProblemError, match=r"plain numbers are refused \(TypeError: The numpy boolean negative"):
+        ddp.Problem(ADDED, [cost], [], np.ones(2), 5)
+
+
+def test_functions_of_constants_alone_are_numpys():
+    inertia = np.array([[2.0, 0.1], [0.1, 3.0]])
+
+    def f(x, u):
+        modes, root = np.linalg.eigh(inertia), np.linalg.cholesky(inertia)
+        scale = math.sqrt(np.linalg.cond(inertia))
+        return np.linalg.pinv(root) @ x + modes.eigenvalues * u + scale * np.round(inertia[0])
+
+    x, u = np.array([0.3, -0.2]), np.array([0.5, 1.0])
+    np.testing.assert_allclose(FunctionDynamics(f, 2, 2).step(x, u), f(x, u), rtol=1e-15)
+
+
 def test_parameters_change_without_a_new_trace():
     dynamics = FunctionDynamics(lambda x, u, p: x + p[0] * u + p[1] * np.sin(x), 2, 1, parameters=[1.0, 0.1])
     traced, x, u = dynamics.traced, np.array([0.3, -0.2]), np.array([0.5])
