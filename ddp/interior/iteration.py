@@ -94,7 +94,9 @@ def run(memory, decisions, most):
 def report(s, p, out):
     """Write the numbers of an iteration's `Record`, and when the barrier fell."""
     out[0], out[1], out[2], out[3], out[4] = p.cost, s.dual, s.expected, s.alpha, s.shift
-    out[5], out[6], out[7], out[8], out[9] = s.blend, widest(p), violated(p), p.barrier, float(s.fell)
+    out[5], out[6], out[7], out[8], out[9] = s.blend, widest(p), violated(p), 0.0, float(s.fell)
+    if p.M > 0:
+        out[8] = p.barrier
 
 
 @kernel

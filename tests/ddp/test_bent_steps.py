@@ -28,6 +28,7 @@ def test_steps_whose_gaps_cost_more_than_they_gain_are_taken_in_full(u0):
     assert abs(solution.U[0, 0]) < 1e-12
     assert solution.cost == pytest.approx(1.0, abs=1e-15)
     assert solution.gap() == 0.0
+    assert {record.penalty for record in solution.history} == {0.0}  # nothing has a barrier
 
 
 def test_saddles_are_left_in_few_full_space_steps():
