@@ -78,7 +78,8 @@ def test_eight_sweeps_are_those_of_each_problem(n, nu, h, bent, torn):
 def test_steps_and_multipliers_solve_the_optimality_system(n, nu, h, bent):
     eight = Eight(n, nu, h, bent, {3: 4})
     eight.sweeps.linear = True
-    failed = eight.sweep(np.array([4, 2, 7, 0, 1, 5, 3, 6]))[0] >= 0.0
+    order = [4, 2, 7, 0, 1, 5, 3, 6]
+    failed = eight.sweep(np.array(order))[0] >= 0.0
     for i, d in enumerate(eight.problems):
         x, u, costate, weights = (values[i] for values in eight.steps.values())
         if failed[i]:
@@ -96,6 +97,8 @@ def test_steps_and_multipliers_solve_the_optimality_system(n, nu, h, bent):
         arrived = np.einsum("tij,tj->ti", d.A, x[:N]) + np.einsum("tij,tj->ti", d.B, u)
         np.testing.assert_allclose(x, np.vstack([np.zeros(n), eight.gaps[i] + arrived]), atol=1e-11)
         np.testing.assert_array_equal(weights, costate[1:])
+        along = (d.lz[:N] * z[:N]).sum() + d.lz[N, :n] @ x[N]
+        np.testing.assert_allclose(eight.sweeps.slopes[order.index(i)], along, rtol=1e-11, atol=1e-11)
     assert failed.tolist() == [i == 3 for i in range(8)]
 
 
