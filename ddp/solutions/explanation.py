@@ -96,6 +96,12 @@ LATER = ", or give the motion more time"
 STIFFLY = ", or an implicit integrator"
 """Advice where steps that diverge are not of one."""
 
+OF_STEPS = "the dynamics' derivative"
+"""Words where first derivatives of steps are not finite."""
+
+SHORTER = "take shorter steps of time, or weaker controls: Newton's method hardly finds an implicit step's end there"
+"""Advice there, where steps are of an implicit integrator."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -186,8 +192,11 @@ def advice_after(solution: Solution, problem: Problem | None) -> str:
     elif AT_ONCE in status:
         found.append(WIDEN)
     plain = ADVICE.get(ending, "") + (LATER if ending is Ending.INFEASIBLE and not found else "")
-    if ending is Ending.DIVERGED and not (problem is not None and ability(problem.dynamics, "implicit")):
+    implicit = problem is not None and ability(problem.dynamics, "implicit")
+    if ending is Ending.DIVERGED and not implicit:
         plain += STIFFLY
+    if ending is Ending.NOT_FINITE and implicit and OF_STEPS in status:
+        found.append(SHORTER)
     return "; or ".join([*found, plain] if plain else found)
 
 

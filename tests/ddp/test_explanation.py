@@ -227,6 +227,20 @@ def test_implicit_integrators_are_advised_where_steps_are_of_none():
             assert str(found).partition("; try this: ")[2] == found.explain().advice != ""
 
 
+def test_shorter_steps_are_advised_where_derivatives_of_implicit_ones_are_not_finite():
+    def solved(integrator):
+        system = ContinuousDynamics(lambda x, u: np.array([x[1], u[0] - np.sqrt(x @ x)]), 2, 1, 0.1, integrator)
+        return ddp.solve(ddp.Problem(system, [lambda x, u: u @ u + x @ x], [], np.zeros(2), 5), throw=False)
+
+    explicit, implicit = solved("rk4"), solved("implicit-midpoint")
+    assert explicit.status.ending is Ending.NOT_FINITE
+    assert "the dynamics' derivative is not finite at knot 0" in explicit.status
+    for problem, shorter in ((explicit.problem, False), (implicit.problem, True)):
+        told = str(replace(explicit, problem=problem))
+        assert "a norm at zero" in told
+        assert ("take shorter steps of time" in told) == shorter
+
+
 @pytest.mark.parametrize("least", [0.0, 5.0])
 def test_advice_is_to_move_a_start_that_violates_constraints(least):
     system = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1)
