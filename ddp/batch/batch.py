@@ -182,14 +182,14 @@ class Batch(Closing):
         return Guess(X, U, K, False)
 
     def _led_on(self, i: int, later: Motion) -> Start:
-        """The last motion of a problem a knot later, with the multipliers of constraints if there are any."""
-        placed, nan = self.problem.placed, float("nan")
+        """The last motion of a problem a knot later, with multipliers and penalties of constraints if there are any."""
+        placed, out, nan = self.problem.placed, self._out, float("nan")
         if not placed:
             return later
-        multipliers = shifted(placed, self.problem.horizon, self._out.multipliers[i], 1)
+        multipliers = shifted(placed, self.problem.horizon, out.multipliers[i], 1)
         return Solution(
             later.X, later.U, np.zeros_like(later.U), later.K, nan, nan, False, Status(""), 0, 0.0, (), self.problem,
-            multipliers, np.zeros(len(placed)),
+            multipliers, out.penalties[i].copy(),
         )  # fmt: skip
 
     def _badness(self, X: Array, U: Array) -> list[Any]:

@@ -294,6 +294,20 @@ def test_steps_within_constraints_begin_with_the_multipliers_of_the_last_ones():
     assert batch.iterations.max() <= 3
 
 
+@pytest.mark.parametrize("step", ["auto", "rollout"])
+def test_steps_within_constraints_are_those_of_receding_horizons_wherever_iterations_end(step):
+    bound = ddp.Inequality(speed, lower=-4.0, upper=4.0)
+    problem = replace(problems.pendulum.swing_up(horizon=30), constraints=[bound])
+    problem, solver = problem.with_guess(ddp.solve(problem).U), ddp.DDP(max_iterations=3, step=step)
+    X, alone = around(problem, 2), [ddp.RecedingHorizon(problem, solver) for _ in range(2)]
+    batch = ddp.Batch(problem, 2, solver)
+    for _ in range(5):
+        U = batch.step(X)
+        found = [one.solve(x) for one, x in zip(alone, X, strict=True)]
+        np.testing.assert_allclose(batch.U, [one.U for one in found], rtol=1e-8, atol=1e-8)
+        X = problem.dynamics.step(X, U)
+
+
 def test_steps_go_on_within_constraints_where_rest_would_cost_less():
     dynamics = FunctionDynamics(lambda x, u: x + 0.1 * u, 1, 1, 0.1)
     costs = [lambda x, u: u @ u], [lambda x, u: x @ x]

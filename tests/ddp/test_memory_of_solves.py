@@ -280,3 +280,17 @@ def test_problems_that_are_solved_in_turn_keep_their_memory(sent, recent):
     for problem in problems:
         solve(problem)
     assert {id(work) for work in recent._works} == works
+
+
+@pytest.mark.parametrize("step", ["linear", "auto"])
+def test_limits_of_controls_that_vary_are_kept_as_in_a_problem_made_anew(step):
+    problem, solver = replace(pendulum.swing_up(), control_limits=(-4.0, 4.0)), ddp.DDP(step=step)
+    with ddp.RecedingHorizon(problem, solver) as controller:
+        for most in (4.0, 5.0, 3.0, 6.0):
+            controller.restart()
+            controller.vary(control_limits=(-most, most))
+            found = controller.solve(problem.x0)
+            anew = ddp.solve(replace(problem, control_limits=(-most, most)), solver)
+            assert np.array_equal(found.U, anew.U)
+            assert np.array_equal(found.K, anew.K)
+            assert np.abs(found.U).max() <= most
