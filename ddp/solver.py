@@ -15,7 +15,7 @@ from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.detours import detour
-from ddp.constraints.impossible import elsewhere
+from ddp.constraints.impossible import elsewhere, unmet_by_states
 from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
 from ddp.doubts import tell_doubts
 from ddp.errors import DDPError, ProblemError, SolveError, flag, instance, said, suggesting
@@ -93,17 +93,18 @@ def solve(
     maxima are left along negative curvature, and the solve goes on. What remains is in ``solution.kind``; one of these,
     because iterations have come to their limit or costs have no minimum, has not converged.
 
-    Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. A few rollouts
-    without constraints may lead to where they begin; where X of a guess (X, U) moves and meets constraints, only as
-    long as it keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or end at
-    a minimum whose cost is mostly that of a missed target, they begin anew: after failures from states that go around
-    what the straight way violates (`ddp.constraints.detours`); from the guess itself, unless that failed with states
-    that violate constraints, or was where they had begun; after failures from the default guess, too; from the states
-    to which 200 such iterations have led, if they have not ended; then from a few motions, around the minimum if one
-    was found, that violate constraints in other ways (`ddp.constraints.impossible`), until one ends where another did:
-    if there are none, they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all
-    attempts count, and stand in ``history``. After failures from guesses, and where none converges, or to no minimum,
-    the augmented Lagrangian (`augmented`) is tried; where no detour mends what the straight way violates, before steps
+    Constraints are held by full-space steps (``step`` of `DDP`): gains keep what is at its bound. Where they fail and
+    no state meets the constraints of the knot that is missed most, that is told at once. A few rollouts without
+    constraints may lead to where they begin; where X of a guess (X, U) moves and meets constraints, only as long as it
+    keeps its way around obstacles. If they fail from there, where constraints do not give way yet, or end at a minimum
+    whose cost is mostly that of a missed target, they begin anew: after failures from states that go around what the
+    straight way violates (`ddp.constraints.detours`); from the guess itself, unless that failed with states that
+    violate constraints, or was where they had begun; after failures from the default guess, too; from the states to
+    which 200 such iterations have led, if they have not ended; then from a few motions, around the minimum if one was
+    found, that violate constraints in other ways (`ddp.constraints.impossible`), until one ends where another did: if
+    there are none, they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all attempts
+    count, and stand in ``history``. After failures from guesses, and where none converges, or to no minimum, the
+    augmented Lagrangian (`augmented`) is tried; where no detour mends what the straight way violates, before steps
     begin anew. Newton's steps with what binds held find its gains, unless these do not end at a minimum nearby: then
     gains give way to what disturbs them as much as the last penalties let them.
 
@@ -189,11 +190,11 @@ class _Task(NamedTuple):
         if missed.any(outcome) and not (outside or outcome.status.ending is Ending.INFEASIBLE):
             unmet = unmet_at_once(self.problem, missed.factors)
         if unmet is not None and missed.any(outcome):
-            said = f"not converged after {len(history)} iterations, {infeasible(unmet, AT_ONCE)}"
-            return replace(outcome, status=Status(said, Ending.INFEASIBLE))
-
+            return _impossible(outcome, len(history), unmet, AT_ONCE)
         if not others or not may_be_better(outcome, solver, linear):
             return outcome
+        if missed.any(outcome) and (why := unmet_by_states(self.problem, outcome.X, outcome.U, missed.factors)):
+            return _impossible(outcome, len(history), *why)
 
         def goes_on(anew: bool) -> bool:
             """Whether to try again: ``anew``, by the same steps from elsewhere, or else by another method."""
@@ -323,6 +324,12 @@ def _left(solution: Solution, missed: _Missed) -> tuple[float, float]:
     """Distance from a motion that meets constraints, and the cost, to compare solutions."""
     gap = solution.history[-1].gap if solution.history else np.inf
     return max(missed.of(solution), gap, TOLERANCE), solution.cost
+
+
+def _impossible(outcome: Solution, done: int, worst: str, proof: str) -> Solution:
+    """An attempt that is the last one, as no other would meet its constraints."""
+    said = f"not converged after {done} iterations, {infeasible(worst, proof)}"
+    return replace(outcome, status=Status(said, Ending.INFEASIBLE))
 
 
 def told(outcome: Solution, history: list[Record], limit: int) -> Solution:

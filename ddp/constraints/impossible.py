@@ -23,7 +23,7 @@ import numpy as np
 
 from ddp.adjoint import costates
 from ddp.constraints.lagrangian import shared_name
-from ddp.constraints.unreachable import is_met_nowhere
+from ddp.constraints.unreachable import contradicting
 from ddp.costs.terms import TermError
 from ddp.derivatives import Derivatives
 from ddp.errors import ModelError, ProblemError
@@ -71,23 +71,52 @@ def proof(at: Held) -> str | None:
     share, problem, rows = removable(at), at.problem, at.problem.rows
     if share > PROVEN:
         return None
-    taken = f"takes away more than {100.0 * share:.2g} % of what is missed"
-    near = f"{_opposed(at)}no change of controls as large as themselves {taken}"
     others = list(_motions(problem, at.U))
     if len(others) < ENOUGH:  # all diverge, say
         return None
-    if not _nearest(problem, others, at.y):
-        return f"{near}, to first order, and none of {len(others)} other motions that were tried takes away all of it"
     knot = int(rows.knot[np.abs(_weights(problem, at.y) * rows.beyond(rows.values(at.X, at.U))).argmax()])
-    X = np.concatenate([at.X, *(other.X[knot : knot + 1] for other in others)])
-    U = np.concatenate([problem.padded(at.U), *(problem.padded(other.U)[knot : knot + 1] for other in others)])
+    if unmet := _by_no_state(problem, knot, at.X, at.U, others, at.factors):
+        return unmet
+    if _nearest(problem, others, at.y):
+        return None
+    taken = f"no change of controls as large as themselves takes away more than {100.0 * share:.2g} % of what is missed"
+    tried = f"none of {len(others)} other motions that were tried takes away all of it"
+    return f"{_opposed(at)}{taken}, to first order, and {tried}"
+
+
+def unmet_by_states(problem: Problem, X: Array, U: Array, factors: Array) -> tuple[str, str] | None:
+    """Worst violation of a motion X, U, and proof that no state meets that knot's constraints; None if there is none.
+
+    It asks for no multipliers, so that it serves wherever solves end.   factors (m,): as of `Held`.
+    """
+    rows = problem.rows
+    with np.errstate(all="ignore"):  # motions may be far out
+        c = values(problem, X, U)
+        if c is None or not np.isfinite(X).all():
+            return None
+        worst = int(np.where(rows.soft, 0.0, np.abs(rows.beyond(c) * factors)).argmax())
+        knot = int(rows.knot[worst])
+        if _by_no_state(problem, knot, X, U, [], factors) is None:  # nearly always, at the cost of one motion
+            return None
+        others = list(_motions(problem, U))
+        unmet = _by_no_state(problem, knot, X, U, others, factors) if len(others) >= ENOUGH else None
+        return None if unmet is None else (str(problem.residuals(X, U)[rows.constraint[worst]]), unmet)
+
+
+def _by_no_state(
+    problem: Problem, knot: int, X: Array, U: Array, others: list["_Motion"], factors: Array | None
+) -> str | None:
+    """Proof in words that no state near those of a motion X, U and of others meets the constraints of a knot."""
+    X = np.concatenate([X, *(other.X[knot : knot + 1] for other in others)])
+    U = np.concatenate([problem.padded(U), *(problem.padded(other.U)[knot : knot + 1] for other in others)])
     try:
-        unmet = is_met_nowhere(problem, knot, X, U, at.factors)
+        unmet = contradicting(problem, knot, X, U, factors)
     except (ProblemError, TermError):  # a user's own code fails at some state, which proves nothing
         return None
-    if unmet:
-        return f"{near}, to first order, and no state meets the constraints of knot {knot}, as near as {len(X)} come"
-    return None
+    more = f" and {len(unmet) - MOST} more" if len(unmet) > MOST else ""
+    together = " together" if len(unmet) > 1 else ""
+    named = " and ".join(unmet[:MOST]) + more
+    return f"no state meets {named} at knot {knot}{together}, as near as {len(X)} come" if unmet else None
 
 
 def elsewhere(problem: Problem, U: Array, y: Array) -> list[Array]:

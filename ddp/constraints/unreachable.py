@@ -7,6 +7,7 @@ meets all bounds no motion can, as it would have to at this knot.
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.constraints.rows import beyond
 from ddp.problem import Problem
@@ -22,6 +23,9 @@ missed after the first step, which is judged before anything else is tried."""
 
 CHANGED = 0.5
 """Share of the least sum of squares that any other controls change to first order, at most, where it is a proof."""
+
+STILL = 0.05
+"""Share of the least sum of squares that a step may still take away, to first order, at most, where it is a minimum."""
 
 EPSILON, TINY = 1e-12, 1e-300
 """Damping of what JᵀJ does not see, relative to its largest diagonal number, and where all of it is zero."""
@@ -40,17 +44,24 @@ BEGUN, REACH = 24, 30.0
 class Knot:
     """The hard rows (m,) of a knot, functions of M states and controls; sizes (m,): what their bounds count as.
 
+    names: of constraints, each of one or several rows.
     factors: of all rows, by which violations are measured, see `ddp.interior.scaling`; by default one.
     """
 
     def __init__(self, problem: Problem, knot: int, factors: Array | None = None) -> None:
         here = [entry for entry in problem.placed if entry.start <= knot < entry.stop and entry.cap is None]
+        self.names = [entry.name for entry in here]
         self._constraints, self._nz = [entry.constraint for entry in here], problem.dynamics.n + problem.dynamics.nu
         bounds = [(entry.lower[knot - entry.start], entry.upper[knot - entry.start]) for entry in here]
+        self._ends = np.cumsum([len(lower) for lower, _ in bounds])
         self.bounds = [np.concatenate(sides) for sides in zip((np.zeros(0),) * 2, *bounds, strict=True)]
         sizes = (np.where(np.isfinite(bound), np.abs(bound), 1.0) for bound in self.bounds)
         own = [] if factors is None else [1.0 / entry.own(factors)[knot - entry.start] for entry in here]
         self.sizes = np.maximum(np.concatenate([np.zeros(0), *own]) if own else 1.0, np.minimum(*sizes))
+
+    def split(self, rows: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+        """Numbers of rows (m,) by constraint, in the order of names."""
+        return np.split(rows, self._ends)[: len(self.names)]
 
     def values(self, X: Array, U: Array) -> Array:
         """Values (M, m)."""
@@ -102,18 +113,39 @@ class _FirstStep:
         return np.concatenate([first, np.concatenate([np.zeros_like(own), J[:, :, n:]], axis=1)], axis=2)
 
 
-def is_met_nowhere(problem: Problem, knot: int, X: Array, U: Array, factors: Array | None = None) -> bool:
-    """Whether none of the states X (M, nx) and controls U (M, nu) can be changed so that all constraints hold.
+def contradicting(problem: Problem, knot: int, X: Array, U: Array, factors: Array | None = None) -> list[str]:
+    """Names of a knot's constraints that no states X (M, nx) with controls U (M, nu) can be moved to meet; else none.
 
-    Soft constraints need not hold. Limits of controls do; at the end of the horizon controls are zeros.
+    They are those that are missed where all are missed least. Soft constraints need not hold. Limits of controls do; at
+    the end of the horizon controls are zeros. Where minimising has not come to an end there is no proof, and no name.
     factors: see `Knot`.
     """
     rows = Knot(problem, knot, factors)
     low, high = (limit[knot] for limit in _limits(problem))
     U = np.clip(U, low, high)
     units = np.abs(rows.slopes(X, U, rows.beyond(X, U))).max(axis=(0, 2))
-    r, *_ = _least(problem, rows, X, U, low, high, np.where(units == 0.0, 1.0, units))
-    return not _is_met(rows, r, MET)
+    units = np.where(units == 0.0, 1.0, units)
+    r, X, U = _least(problem, rows, X, U, low, high, units)
+    if _is_met(rows, r, MET) or not np.isfinite(r).all():
+        return []
+    i = int(((r / units) ** 2).sum(axis=1).argmin())
+    best = slice(i, i + 1)
+    if _still_removable(rows, X[best], U[best], r[best], low, high, units) > STILL:
+        return []
+    missed = np.abs(r[i]) > MET * rows.sizes
+    return [name for name, of in zip(rows.names, rows.split(missed), strict=True) if of.any()]
+
+
+def _still_removable(rows: Knot, X: Array, U: Array, r: Array, low: Array, high: Array, units: Array) -> float:
+    """Share of the squares of violations r (1, m) that a damped step takes away, to first order: none at a minimum."""
+    J, wanted = rows.slopes(X, U, r)[0] / units[:, None], r[0] / units
+    n = J.shape[1] - U.shape[1]
+    pushed = (wanted @ J)[n:]
+    J[:, n:][:, ((low >= U[0]) & (pushed > 0.0)) | ((high <= U[0]) & (pushed < 0.0))] = 0.0
+    H, g = J.T @ J, wanted @ J
+    sizes = H.diagonal()
+    step = np.linalg.solve(H + np.diag(DAMPED * sizes + EPSILON * sizes.max() + TINY), g)
+    return float(g @ step / (wanted @ wanted))
 
 
 def nearest_end(problem: Problem, x: Array, factors: Array | None = None) -> Array:

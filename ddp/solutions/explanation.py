@@ -201,9 +201,9 @@ def advice_after(solution: Solution, problem: Problem | None) -> str:
 
 
 def _doubts(problem: Problem) -> list[str]:
-    """Sentences about what is hardly meant in a problem."""
+    """Sentences about what is hardly meant in a problem, each once: a cost and a constraint may have one target."""
     doubts = ability(problem.dynamics, "doubts")
-    return [] if doubts is None else list(doubts(problem))
+    return [] if doubts is None else list(dict.fromkeys(doubts(problem)))
 
 
 def _strained(problem: Problem, U: Any) -> Iterator[str]:

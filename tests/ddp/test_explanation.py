@@ -100,7 +100,7 @@ def test_a_constraint_that_is_violated_is_told_once_with_its_worst_knot_and_how_
     costs = [lambda x, u: 0.5 * u @ u], [lambda x, u: 0.0 * x[0]]
     everywhere = [] if single else [fence]
     problem = ddp.Problem(system, *costs, np.zeros(2), 14, constraints=everywhere, constraints_at=placed)
-    solution = ddp.solve(problem, throw=False)
+    solution = ddp.solve(problem, ddp.DDP(step="rollout"), throw=False)
     own = [one for one in solution.residuals() if "[0] (Inequality)" in one.name]
     sizes = np.concatenate([one.violation.max(axis=1) for one in own])
     knots = np.concatenate([one.knots for one in own])
