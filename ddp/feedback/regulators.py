@@ -8,7 +8,7 @@ density. The policy is  u = U + K dx,  and  ½ dxᵀ P dx  the cost that it lead
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -34,7 +34,7 @@ LASTING = 1e-12
 """Share by which modes have to decay in a step: rounding makes those that stay decay, or grow, by 1e-15."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Regulator:
     """The policy ``u = U + K (x ⊖ X)`` about an equilibrium or a trajectory.
 
@@ -42,11 +42,34 @@ class Regulator:
     P (N+1, n, n).   dynamics: the system; None if loaded without it.
     """
 
-    X: Array = field(repr=False)
-    U: Array = field(repr=False)
-    K: Array = field(repr=False)
-    P: Array = field(repr=False)
-    dynamics: System | None = field(default=None, repr=False)
+    X: Array
+    U: Array
+    K: Array
+    P: Array
+    dynamics: System | None = None
+
+    def __repr__(self) -> str:
+        (nu, n), steps = self.K.shape[-2:], len(self.K)
+        where = "an equilibrium" if self.stationary else f"a trajectory of {steps} steps"
+        return f"Regulator(about {where}, {nu} controls of {n} deviations)"
+
+    def __str__(self) -> str:
+        if self._slowest is None:
+            return repr(self)
+        return f"{repr(self)[:-1]}, the largest closed-loop eigenvalue {self._slowest:.4g} a step)"
+
+    @cached_property
+    def _slowest(self) -> float | None:
+        """The largest absolute eigenvalue of A + B K, below 1; None along trajectories, and without a system.
+
+        Of deviations that cost nothing, as of those that contacts hold, it does not tell.
+        """
+        if self.dynamics is None or not self.stationary:
+            return None
+        A, B = self.dynamics.linearize(self.X, self.U)
+        sizes, ways = np.linalg.eigh(self.P)
+        T = ways[:, sizes > LASTING * sizes.max(initial=0.0)]
+        return float(np.abs(np.linalg.eigvals(T.T @ (A + B @ self.K) @ T)).max(initial=0.0))
 
     @property
     def stationary(self) -> bool:

@@ -471,3 +471,19 @@ def test_exported_regulators_give_a_controller_their_controls(rng, tmp_path):
     assert still.export(tmp_path / "gains.csv").read_text().startswith("time,")
     with pytest.raises(ProblemError, match="dynamics: export needs the system"):
         ddp.Regulator(still.X, still.U, still.K, still.P).export(tmp_path / "gains.npz")
+
+
+def test_regulators_tell_their_sizes_and_the_slowest_mode_that_costs(solo, rng, tmp_path):
+    """A robot on its feet has modes that contacts hold, which neither shrink nor cost."""
+    robot, system, x, u, feet = solo
+    found = ddp.lqr(system, x, u, np.ones(system.n), 0.1 * np.ones(system.nu))
+    T = scipy.linalg.null_space(dynamics.held_directions(robot, x[: robot.nq], x[robot.nq :], feet))
+    A, B = system.linearize(x, u)
+    largest = np.abs(np.linalg.eigvals(T.T @ (A + B @ found.K) @ T)).max()
+    sizes = f"about an equilibrium, {system.nu} controls of {system.n} deviations"
+    assert str(found) == f"Regulator({sizes}, the largest closed-loop eigenvalue {largest:.4g} a step)"
+    found.save(tmp_path / "gains.npz")
+    assert str(ddp.Regulator.load(tmp_path / "gains.npz")) == f"Regulator({sizes})"
+    _, _, linear = linear_system(rng)
+    along = ddp.tvlqr(linear, np.zeros((4, N)), np.zeros((3, NU)), np.ones(N), np.ones(NU), np.ones(N))
+    assert str(along) == f"Regulator(about a trajectory of 3 steps, {NU} controls of {N} deviations)"
