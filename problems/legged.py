@@ -7,6 +7,7 @@ and one of 90 kg.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 
 import numpy as np
@@ -29,6 +30,9 @@ from problems.costs import StateCost
 from problems.gait_terms import EFFORT, FACES, GRIP, SOLE, GaitTerms
 from problems.gait_terms import Weights as Weights
 from problems.strides import Strides
+
+WEIGHED = f"gaits.Weights(...) with fields {', '.join(field.name for field in fields(Weights))}"
+"""Weights in words."""
 
 
 @suggesting
@@ -57,7 +61,7 @@ def legged(
     """
     weights = Weights() if weights is None else weights
     instance("laid", laid, Strides, "Strides")
-    instance("weights", weights, Weights, "gaits.Weights(...)")
+    instance("weights", weights, Weights, WEIGHED)
     checks.one_of("cones", cones, ("barrier", "constraint"))
     checks.one_of("footholds", footholds, ("cost", "constraint"))
     held, gains = gains is None, (0.0, 0.0) if gains is None else gains
@@ -124,7 +128,7 @@ def tracking(solution: Solution, weights: Weights) -> Tracking:
     system = solution.problem.dynamics if isinstance(solution, Solution) and solution.problem else None
     if not isinstance(system, PhasedDynamics) or (units := system.tracked.units(solution.X)) is None:
         raise ProblemError(f"solution: expected that of a gait, got {said(solution)}")
-    instance("weights", weights, Weights, "gaits.Weights(...)")
+    instance("weights", weights, Weights, WEIGHED)
     state = weights.of_state(units, system.robot)
     return system.tracked.in_units(units, state, weights.torque, weights.final)
 

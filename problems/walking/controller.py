@@ -23,7 +23,7 @@ from dynamics.phases.tracking import stiffness
 from dynamics.quantities.units import Units
 from problems import checks, gaits, legs, schedule
 from problems.gait_terms import EFFORT, GRIP, GaitTerms, Weights
-from problems.legged import follow_nominal
+from problems.legged import WEIGHED, follow_nominal
 from problems.walking.cycle import repeating
 from problems.walking.windows import Ground, Windows, as_command
 
@@ -98,7 +98,7 @@ class Walking(Closing):
         flight, dt = at_least_zero("flight_duration", flight_duration, " s"), positive("dt", dt)
         gaits.check_durations(dt, step_duration=swing, support_duration=support, flight_duration=flight)
         lift = gaits.LIFT * stance.height if step_height is None else positive("step_height", step_height)
-        instance("weights", weights, Weights, "gaits.Weights(...)")
+        instance("weights", weights, Weights, WEIGHED)
         instance("solver", solver, DDP, "DDP(...)")
         self.latency = at_least_zero("latency", latency, " s")
         groups = schedule.in_turn(stance.corners(), gait)

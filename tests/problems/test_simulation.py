@@ -149,7 +149,7 @@ def test_weights_of_feedback_are_those_of_plans_in_their_units(trot):
         assert np.array_equal(own, given)
     soft = legged.tracking(trot, legged.Weights(position=30.0))
     np.testing.assert_allclose(soft.state[:3], 0.1 * same.state[:3])
-    with pytest.raises(ddp.ProblemError, match=r"weights: expected gaits\.Weights"):
+    with pytest.raises(ddp.ProblemError, match=r"expected gaits.Weights\(...\) with fields torque, .*, got 3.0"):
         legged.tracking(trot, 3.0)
 
 
