@@ -34,8 +34,8 @@ from dynamics.steps.routines import routines_of
 from dynamics.steps.schemes import TOUCHING
 from dynamics.steps.stepped_robot import SteppedRobot
 
-FAR = 0.05
-"""Distance of a contact from where it is held [m, rad] from which errors say how it is brought there."""
+THERE, FAR = 1e-4, 0.05
+"""Distances of a contact from where it is held [m, rad]: it counts as there, and errors say how it is brought there."""
 
 
 @suggesting
@@ -267,7 +267,8 @@ class PhasedDynamics(SteppedRobot):
                     "example, cannot move feet sideways: hold fewer at once, or stabilise them, by held=False of the "
                     "phase and gains=(kp, kd) of its contacts"
                 )
-            why += f" (the furthest from there now is {foot}, {1e3 * away:.3g} mm)"
+            now = f"the furthest from there now is {foot}, {1e3 * away:.3g} mm"
+            why += f" ({now if away > THERE else 'all are there now'})"
             if away > FAR:
                 why += ": start closer, or bring contacts there by gains=(kp, kd), with held=False of the phase"
             return ModelError(f"{self.robot.name}: no step from x = {numbers(x)} ends with {frames} in place: {why}")

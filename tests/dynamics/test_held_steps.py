@@ -133,6 +133,7 @@ def test_a_start_too_far_from_what_is_held_for_a_step_is_told_what_brings_it_the
     said = r"it is out of reach of a step \(the furthest from there now is tool0, 1\.\S+ mm\): start closer, or bring"
     with pytest.raises(ModelError, match=said):
         system.linearize(x0 + 2.0 * turned, u)
+    assert str(system.undefined(x0)).endswith("it is out of reach of a step (all are there now)")
 
 
 def spider(rng, points):
