@@ -387,7 +387,15 @@ def _course(solution: Solution) -> str:
     parts = [f"{len(past)} iterations ({kinds})", f"{short} shortened, {refused} without a step"]
     if raised > 0.0:
         parts.append(f"regularisation up to {raised:.1e}")
-    ends = [record.expected for record in past[-4:] if record.expected > 0.0]
-    if ends:
-        parts.append("last expected decreases " + ", ".join(f"{expected:.1e}" for expected in ends))
+    ends = past[-4:]
+    if past[-1].full_space:  # whose expected decreases count what is open, at the price of its multipliers
+        gradients = [*(record.gradient for record in ends[1:]), solution.gradient]
+        parts.append("last gradients " + _listed(gradients))
+        parts.append("largest gaps or violations " + _listed([max(record.gap, record.violation) for record in ends]))
+    elif expected := [record.expected for record in ends if record.expected > 0.0]:
+        parts.append("last expected decreases " + _listed(expected))
     return "; ".join(parts)
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.1e}" for value in values)

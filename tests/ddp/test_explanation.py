@@ -165,6 +165,19 @@ def test_parabolas_at_their_lowest_points_have_no_kinks():
     assert "jumps" not in found.explain().advice
 
 
+def test_courses_of_full_space_steps_end_with_measures_that_fall_to_zero():
+    """What such steps promise counts gaps by their multipliers, here 1e6 times the cost at the last but one."""
+    solution = ddp.solve(arm.obstacles())
+    assert solution.history[-1].full_space
+    assert solution.history[-2].expected > 1e3 * solution.cost
+    course = solution.explain().course
+    assert "expected" not in course
+    for said, within in (("last gradients ", 1e-7), ("largest gaps or violations ", 1e-8)):
+        numbers = [float(number) for number in course.partition(said)[2].partition(";")[0].split(", ")]
+        assert len(numbers) == 4
+        assert numbers[-1] == min(numbers) <= within
+
+
 def test_a_course_counts_iterations_that_have_no_records():
     """As those of batches."""
     solution = ddp.solve(pendulum.swing_up())
