@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ddp.adjoint import control_gradient
 from ddp.batch.compiled_iterations import Chosen
 from ddp.checkpoint import Journal
 from ddp.costs import faults
@@ -127,9 +128,21 @@ def _constrained(iterate: Iterate, history: list[Record], found: Minimised) -> O
     if not found.end.ending.converged:
         return _unconverged(iterate, history, found.end.ending, found.end.said, found.sweep, UNKNOWN)
     status = converged(len(history)) + ("" if found.exact else _doubts(iterate))
-    if found.sweep is not None:
-        status += unstable(found.sweep.gradient, iterate.U, iterate.cost)
+    status += unstable(_gradient_by_costates(iterate), iterate.U, iterate.cost)
     return Outcome(Status(status, Ending.CONVERGED), found.sweep, MINIMUM if found.exact else UNKNOWN)
+
+
+def _gradient_by_costates(iterate: Iterate) -> float:
+    """The largest gradient of the Lagrangian in controls that states follow: rounding alone where that is unstable.
+
+    Full-space steps have a gradient by their own multipliers of dynamics, which stays small there.
+    """
+    problem, d, y = iterate.problem, iterate.work.derivatives, iterate.multipliers
+    lz = d.lz.copy()
+    if y is not None and y.size:
+        problem.add_forces(iterate.X, iterate.U, y, lz)
+    found = float(np.abs(control_gradient(d.A, d.B, lz)).max())
+    return found if found == found else np.inf
 
 
 def _doubts(iterate: Iterate, gains: str = "") -> str:

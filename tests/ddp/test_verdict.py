@@ -445,6 +445,18 @@ def test_gradients_that_unstable_dynamics_magnify_are_told_of(together):
     assert ddp.solve(growing(0.9)).status.endswith("iterations")
 
 
+def test_unstable_dynamics_are_told_of_where_constraints_hold_too():
+    """Full-space steps have a gradient of their own, which stays small."""
+    for rate in (-20.0, 0.9):
+        problem = replace(growing(rate), constraints=[ddp.Inequality(lambda x, u: x, upper=0.15)])
+        solution = ddp.solve(problem)
+        assert solution.gradient < 1e-6
+        other = problem.dynamics.rollout(problem.x0, solution.U * (1.0 + 1e-15))
+        magnified = np.abs(other - solution.X).max() > 1e20
+        assert magnified == (rate < -1.0)
+        assert ("the gradient is rounding that unstable dynamics magnify" in solution.status) == magnified
+
+
 @pytest.mark.parametrize("step", ["auto", "linear", "rollout"])
 @pytest.mark.parametrize("power", [1, 3, 5, 6])
 @pytest.mark.parametrize("growth", [0.9, 1.5])
