@@ -13,6 +13,7 @@ from dynamics.robots.libraries import pin
 from dynamics.robots.massless_joints import mass_matrix
 from dynamics.robots.model import Robot
 from dynamics.robots.tree import copied_numbers
+from dynamics.steps.footholds import missed_footholds
 
 BEYOND = 1e-3
 """Distance beyond a limit, or out of reach, that is worth a word [rad, m]."""
@@ -20,8 +21,6 @@ TURNS = 4.0 * np.pi
 """Angles larger than this are taken for degrees [rad]."""
 FULL_TURN = 360.0
 """Bounds of angles above this stand for none [rad]: in degrees they would be more than a turn."""
-BEYOND_STEP = 5e-3
-"""Least distance of a foot from its foothold that is told of [m]."""
 WEAK = 1.5
 """Controls that hold a robot this many times beyond their limits are told of: others may share their load."""
 LONG = 1.0
@@ -45,7 +44,7 @@ def doubts_of(system: Any, problem: Any) -> Iterator[str]:
     yield from (*_limits(robot, plain, q), *_quaternions(robot, q), *strangers(robot, stated))
     yield from (*_driven(system, stated), *_bounds(plain, ranges, stated), *_aims(robot, plain, ranges, stated))
     targets = dict.fromkeys(_targets(robot, stated))  # one may be that of a cost and of a constraint
-    yield from (*targets, *_obstructed(problem), *_footholds(system, problem))
+    yield from (*targets, *_obstructed(problem), *missed_footholds(system, problem))
     yield from (*_forces(system, problem), *_torques(system, problem, plain, ranges, q))
     yield from _standing(system, problem.x0)  # which has to compile kernels first
 
@@ -294,26 +293,6 @@ def _obstructed(problem: Any) -> Iterator[str]:
                     if target.frame in frames and lack > BEYOND:
                         allows = f"nearer to an obstacle than {type(one).__name__} allows"
                         yield f"target of {target.frame}: {1e3 * lack:.0f} mm {allows}"
-
-
-def _footholds(system: Any, problem: Any) -> Iterator[str]:
-    """The contact that a guess of states leaves furthest from where it is held, at ends of phases."""
-    states = problem.guess[0] if isinstance(problem.guess, tuple) else None
-    if states is None or getattr(system, "phases", None) is None:
-        return
-    robot, worst, start = system.robot, (BEYOND_STEP, ""), 0
-    for phase in system.phases:
-        first = start + bool(phase.impact)  # an impact has a knot of its own
-        end = first + phase.knots
-        held = [contact for contact in phase.contacts if contact.kind == "point" and contact.target is not None]
-        for knot in (first, end - 1) if held and phase.held else ():
-            q = np.asarray(states)[knot, : robot.nq]
-            for contact in held:
-                worst = max(worst, (contact.distance(robot, q), f"{contact.frame} at knot {knot}"))
-        start = end
-    if worst[1]:
-        cure = "a lower speed, less turning [rad/s] or steps of shorter duration bring it nearer"
-        yield f"guess: {worst[1]} is {1e3 * worst[0]:.0f} mm from where it is held: its leg may not reach; {cure}"
 
 
 def _forces(system: Any, problem: Any) -> Iterator[str]:

@@ -13,6 +13,7 @@ from oracles import chain_of, random_axis, random_tree
 import dynamics
 import problems
 from ddp import kalman
+from ddp.errors import SolveError
 from ddp.options import DDP
 from ddp.problem import Problem
 from ddp.solver import solve
@@ -264,6 +265,18 @@ def test_feet_that_do_not_reach_their_footholds_are_named(step, count):
     problem = gaits.trot("go2", speed=1.0, step_duration=step)
     found = [one for one in doubts(problem) if one.startswith("guess: ") and "_foot at knot" in one]
     assert len(found) == count
+
+
+@pytest.mark.parametrize(("knee", "straight"), [(0.1, True), (1.6, False)])
+def test_feet_out_of_reach_of_straight_legs_are_told_to_bend_them_first(knee, straight):
+    robot = dynamics.load("solo12")
+    q0 = np.concatenate([robot.q0[:7], np.tile([0.0, 0.5 * knee, -knee], 4)])
+    problem = gaits.trot(robot, q0=q0, speed=1.5)
+    (found,) = [one for one in doubts(problem) if one.startswith("guess: ") and "_FOOT at knot" in one]
+    assert ("it is nearly straight at x0: begin with bent legs" in found) is straight
+    with pytest.raises(SolveError) as told:
+        solve(problem)
+    assert found in str(told.value)
 
 
 def test_a_quaternion_in_the_order_of_mujoco_is_noticed():
