@@ -178,6 +178,17 @@ def test_multipliers_of_a_path_move_with_its_knots_but_for_the_first_and_the_las
         np.testing.assert_array_equal(state[BELOW:, :101], before[:, later])
 
 
+def test_a_motion_is_asked_to_come_sooner_after_steps_alone_that_hardly_change_its_cost(monkeypatch):
+    """The first full step of an inexact Hessian that leaves little open lowers this cost to a third: none is asked."""
+    asked = []
+    monkeypatch.setattr(method, "travel", lambda point: asked.append(point.cost))
+    solution = ddp.solve(published.cartpole(), ddp.DDP(step="linear"))
+    costs = [record.cost for record in solution.history]
+    brought = [costs[max(k - 1, 0)] - costs[k] for k in map(costs.index, asked)]
+    assert len(asked) > 1
+    assert (np.array(brought) < 0.1 * np.abs(asked)).all()
+
+
 class Watched:
     """Records of full-space steps, with what the iterates that are shown with them cost and miss."""
 
