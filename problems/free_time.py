@@ -50,6 +50,9 @@ Indices = NDArray[np.int64]
 SLACK = 1e-9
 """The most [s] that a duration at a bound is away from it."""
 
+ORDINARY = 0.01, 100.0
+"""Limits of a control that tell of no other units."""
+
 EFFORTS, SOON = (1.0, 0.1, 0.01, 1e-3), 20
 """Costs of a control at its limit, beside that of a second, one after the other, where costs are not curved along it;
 and the most iterations of each that follows another: few lead on, or none do."""
@@ -176,11 +179,23 @@ def freed(problem: Problem, least: float, most: float, price: float) -> Problem:
         dynamics=system, running=[], during=during, at=at, terminal=terminal, x0=np.append(problem.x0, usual),
         horizon=N, control_limits=(problem.lower, problem.upper) if problem.limited else None,
     )
-    direction = np.eye(system.n)[:, places.n :]
-    start = free_start(timed, direction)
+    per = _time_per(problem)
+    start = free_start(timed, per * np.eye(system.n)[:, places.n :])
     low, high = (np.array(side) for side in (start.lower, start.upper))
-    low[0, 0], high[0, 0] = least - usual, max(most, least + SLACK) - usual
+    low[0, 0], high[0, 0] = (least - usual) / per, (max(most, least + SLACK) - usual) / per
     return replace(start, control_limits=(low, high), constraints_at=held, terminal_constraints=at_end, guess=None)
+
+
+def _time_per(problem: Problem) -> float:
+    """Time [s] that a unit of the first control, which sets it, adds: one, unless its limits tell of other units.
+
+    Then it is a power of two, by which the time in the problem is as much as these limits: a control has one unit.
+    """
+    T, size = problem.horizon * problem.dynamics.dt, 1.0
+    if problem.limited:
+        size = float(np.abs([problem.lower[:, 0], problem.upper[:, 0]]).max())
+    far = 0.0 < size < np.inf and not ORDINARY[0] <= size <= ORDINARY[1]
+    return float(np.exp2(np.round(np.log2(T / size)))) if far else 1.0
 
 
 def solve_free_time(
@@ -302,7 +317,7 @@ def _guessed(problem: Problem, guess: Start) -> Any:
     timed = np.hstack([X, np.full((len(X), 1), T)])
     first = np.append(problem.x0, problem.horizon * problem.dynamics.dt)
     before = np.zeros((1, problem.dynamics.nu))
-    before[0, 0] = T - first[-1]
+    before[0, 0] = (T - first[-1]) / _time_per(problem)
     return np.vstack([first, timed]), np.vstack([before, U])
 
 

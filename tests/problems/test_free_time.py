@@ -121,6 +121,20 @@ def test_the_least_time_of_a_weak_pendulum_is_found_from_any_guess_of_it(T):
     assert f"after {len(told)} iterations" in found.status
 
 
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**10, 2.0**20])
+def test_the_least_time_does_not_depend_on_the_unit_of_the_control_that_sets_it(unit):
+    system = mayne.ContinuousDynamics(lambda x, u: rolling(x, u / unit), 2, 1, 2.0 / N)
+    problem = mayne.Problem(
+        system, [], [], [0.0, 0.0], N, terminal_constraints=[mayne.Equality(there)], control_limits=(-unit, unit)
+    )
+    found = solve_durations(problem, LEAST)
+    assert found.durations[0] == pytest.approx(2.0, abs=1e-9)
+    assert found.solution.iterations < 40
+    again = solve_durations(problem, LEAST, guess=found.solution)
+    assert again.solution.iterations < 40
+    assert again.durations[0] == pytest.approx(2.0, abs=1e-9)
+
+
 @pytest.mark.parametrize("running", [(effort,), (lambda x, u: 1e-3 * u[0] ** 4,)])
 def test_controls_along_which_costs_are_curved_need_no_effort_on_the_way(running):
     problem = mass(2.0, running, limit=4.0)
