@@ -7,7 +7,6 @@ adjoint, zero there, meets an infinite slope, so slopes count only under the con
 import functools
 import math
 import operator
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,10 @@ from ddp.tracing.numbers import Number, ordered
 
 DEEPEST = 8
 """Selects inside each other, under which derivatives of zero are looked for, so that an infinite slope meets none."""
+
+
+LARGE = 1e290
+"""Slope of exp where it is no float: finite, times what follows, so that 1 / (1 + exp(a)) is flat there."""
 
 
 def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
@@ -49,7 +52,7 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
         case "tan":
             yield a, one + node * node
         case "exp":
-            yield a, graph.select(node < math.inf, node, sys.float_info.max)  # so that 1 / (1 + exp(a)) is flat there
+            yield a, graph.select(node < math.inf, node, LARGE)
         case "expm1":
             yield a, graph.unary("exp", a)
         case "log":

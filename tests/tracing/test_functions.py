@@ -93,6 +93,7 @@ def test_squares_of_roots_are_smooth_where_the_roots_begin():
         (lambda x, u: np.exp(x[0]) * (2.0 / (1.0 + np.exp(x[0]))), 500.0, (2.0, 0.0, 0.0)),
         (lambda x, u: 1.0 / (1.0 + np.exp(-x[0])), -400.0, (0.0, 0.0, 0.0)),
         (lambda x, u: 1.0 / (1.0 + np.exp(-x[0])), -800.0, (0.0, 0.0, 0.0)),
+        (lambda x, u: 2.0 / (1.0 + np.exp(-500.0 * x[0])), -18.0, (0.0, 0.0, 0.0)),
         (lambda x, u: ((x[0] > 0.5) * x[0]) ** (1.5 + u[1]), 0.0, (0.0, 0.0, 0.0)),
         (lambda x, u: np.sqrt((x[0] > 0.5) * x[0]), -1.0, (0.0, 0.0, 0.0)),
         (lambda x, u: np.hypot(x[0], 1e200), 1e200, (2**0.5 * 1e200, 0.5**0.5, 0.0)),
