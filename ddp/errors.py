@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddp.suggestions import LONGEST
 from ddp.suggestions import nearest as nearest
 from ddp.suggestions import other_arguments as other_arguments
+from ddp.suggestions import pointing as pointing
 from ddp.suggestions import suggesting as suggesting
 
 Array = NDArray[np.float64]

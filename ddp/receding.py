@@ -9,7 +9,16 @@ from numpy.typing import ArrayLike
 
 from ddp.costs.batch import durations_of
 from ddp.doubts import tell, tell_doubts
-from ddp.errors import ModelError, ProblemError, UndefinedCostError, as_array, at_least_zero, instance, suggesting
+from ddp.errors import (
+    ModelError,
+    ProblemError,
+    UndefinedCostError,
+    as_array,
+    at_least_zero,
+    instance,
+    pointing,
+    suggesting,
+)
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
 from ddp.guesses import Start
@@ -22,6 +31,7 @@ from ddp.successive import Closing, Successive
 from ddp.systems.system import System, ability
 
 
+@pointing()
 @suggesting
 class RecedingHorizon(Closing):
     """Solves ``problem`` from ever new states, each time from its last solution.

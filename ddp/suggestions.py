@@ -1,4 +1,7 @@
-"""Suggestions in errors: the names nearest to unknown ones, and the class that a keyword is an option of."""
+"""Suggestions in errors: the names nearest to unknown ones, and the class that a keyword is an option of.
+
+Of functions and classes by `suggesting`, of objects' attributes by `pointing`.
+"""
 
 import dataclasses
 import difflib
@@ -7,7 +10,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 Value = TypeVar("Value")
@@ -90,6 +93,31 @@ def suggesting(call: Value) -> Value:
 
         kind.__new__ = staticmethod(made)
     return call
+
+
+def pointing(**words: str) -> Callable[[type[Value]], type[Value]]:
+    """Decorate a class: errors for attributes that it lacks name the one that is meant, or the nearest ones.
+
+    words: what an attribute is often called elsewhere, by its name, ``X="states trajectory"``.
+    """
+    meant = {word: name for name, several in words.items() for word in several.split()}
+
+    def missing(self: Any, name: str) -> Any:
+        if not name.startswith("_") and hasattr(type(self), name):  # a property that has raised AttributeError
+            return object.__getattribute__(self, name)
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name.startswith("_"):  # as of copies and pickles, which ask for many
+            raise AttributeError(text)
+        own = meant.get(name)
+        known = (one for one in dir(self) if not one.startswith("_"))
+        hint = f"{own} is what is often called so" if own else nearest(name, known)
+        raise AttributeError(f"{text}; {hint}")
+
+    def decorated(kind: type[Value]) -> type[Value]:
+        kind.__getattr__ = missing  # type: ignore[attr-defined]
+        return kind
+
+    return decorated
 
 
 def _meant(call: Any, wrong: str, known: Sequence[str]) -> str:

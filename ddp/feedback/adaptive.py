@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddp.errors import ProblemError, as_array, said
+from ddp.errors import ProblemError, as_array, pointing, said
 from ddp.feedback.feedback import matrix_of, policy_about, swept
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.regulators import linearized
@@ -43,6 +43,7 @@ EVIDENCE = 25.0
 bounds that are late by 2 ms learn it too late; with 12, a heavy base is taken for a delay in jumps."""
 
 
+@pointing()
 class AdaptivePolicy:
     """Policy that is called as time goes on; it learns how late its controls act, and whether feet slide.
 
@@ -167,6 +168,7 @@ SURE = 0.002
 """Time that a foot touches the ground until it has landed [s]: one that strikes a bump or bounces does so for less."""
 
 
+@pointing()
 class ContactPolicy:
     """Policy that is told which feet touch the ground, called as time goes on; see the module's docstring.
 

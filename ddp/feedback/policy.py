@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 
 from ddp.archive import write
 from ddp.costs.batch import durations_of
-from ddp.errors import ProblemError, as_array, at_least_zero
+from ddp.errors import ProblemError, as_array, at_least_zero, pointing
 from ddp.feedback.compiled_policy import ROUNDING, Steps, follow, follow_at
 from ddp.files import as_path, shown, write_atomically, write_table
 from ddp.protocols import Array
 from ddp.systems.system import Cones, Contraction, System, ability
 
 
+@pointing(G="K gains gain", X="x xs states", U="us controls k feedforward", starts="t times", export="save to_file")
 @dataclass(frozen=True, eq=False)
 class Policy:
     """Feedback about a reference: ``u = clip(U(t + delay) + du, lower, upper)``.

@@ -16,7 +16,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, positive
+from ddp.errors import ProblemError, affordable, pointing, positive
 from ddp.feedback.feedback import tracking_policy
 from ddp.feedback.policy import Policy, as_state, within_motion
 from ddp.problem import Problem
@@ -30,6 +30,7 @@ SHORTEST = 1e-10
 """Shortest step of it [s], and delay: the model would divide by its square."""
 
 
+@pointing()
 class PredictivePolicy:
     """Policy that is called as time goes on, and remembers the controls that it has sent.
 

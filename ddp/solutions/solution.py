@@ -16,7 +16,7 @@ from ddp.archive import write
 from ddp.constraints.bounds import room
 from ddp.constraints.lagrangian import Residual
 from ddp.constraints.placement import shifted
-from ddp.errors import ProblemError, at_least_zero, choice, instance, positive_integer
+from ddp.errors import ProblemError, at_least_zero, choice, instance, pointing, positive_integer
 from ddp.feedback.adaptive import AdaptivePolicy, ContactPolicy, adaptive_policy
 from ddp.feedback.feedback import priced_policy, tracking_policy
 from ddp.feedback.policy import Policy, held_policy, within_motion
@@ -38,6 +38,11 @@ drawers: list[Callable[[Any], str]] = []
 """Function from a Solution to HTML by which notebooks draw it, once a room above has given one."""
 
 
+@pointing(
+    X="x xs states state trajectory", U="us controls control inputs actions", K="gains gain feedback_gains",
+    k="feedforward", cost="J objective value", t="time times", converged="success", status="message",
+    iterations="iters nit niter", seconds="runtime solve_time", history="log", policy="controller",
+)  # fmt: skip
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A trajectory and the policy ``u = U + K (x ⊖ X)`` about it.

@@ -6,7 +6,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, as_array, axes, choice, instance, other_arguments, positive, said
+from ddp.errors import (
+    ProblemError,
+    affordable,
+    as_array,
+    axes,
+    choice,
+    instance,
+    other_arguments,
+    pointing,
+    positive,
+    said,
+)
 from ddp.protocols import Array
 from dynamics.geometry.joint_motion import ROD
 from dynamics.rigid_bodies.rigid_body import mass_matrix
@@ -18,6 +29,7 @@ FINEST = 12
 """The shortest step is the system's, halved so often."""
 
 
+@pointing()
 @dataclass(frozen=True, eq=False)
 class Motion:
     """Simulated motion, N of the system's steps long.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ddp.errors import pointing
 from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.solutions import columns
@@ -27,6 +28,7 @@ ROUNDING = 1e-9
 """Time by which a control may come before the knot whose limits it has [s]."""
 
 
+@pointing()
 @dataclass(frozen=True, eq=False)
 class Play:
     """Simulated motion, S controls long.

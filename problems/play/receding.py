@@ -19,6 +19,7 @@ from ddp.errors import (
     choice,
     instance,
     integer,
+    pointing,
     positive,
     said,
     suggesting,
@@ -58,6 +59,7 @@ Varying: TypeAlias = Callable[[float], Mapping[str, ArrayLike]]
 """Numbers of a problem, by the names that `Problem.varying` takes, as a function of time [s]."""
 
 
+@pointing()
 @dataclass(frozen=True, eq=False)
 class Run:
     """Simulated motion under a receding horizon.
