@@ -125,6 +125,8 @@ class AugmentedLagrangian:
         placed = problem.placed
         if not placed:
             return problem
+        if problem.limited:
+            _ = problem.limited_rows  # copies share them, and with these the memory of steps that find gains
         warm = isinstance(guess, Solution) and guess.multipliers.size > 0 and bool((guess.penalties > 0.0).all())
         with np.errstate(all="ignore"):
             units, factors = scales(problem, start_policy(problem, guess))

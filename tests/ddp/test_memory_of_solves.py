@@ -16,6 +16,7 @@ from same_bits import same
 
 import ddp
 from ddp.batch.compiled_iterations import CompiledIterations
+from ddp.interior.layout import Workplace
 from ddp.parallel import workers
 from ddp.parallel.workers import MOST_KEPT
 from dynamics import FunctionDynamics, RobotDynamics
@@ -294,3 +295,15 @@ def test_limits_of_controls_that_vary_are_kept_as_in_a_problem_made_anew(step):
             assert np.array_equal(found.U, anew.U)
             assert np.array_equal(found.K, anew.K)
             assert np.abs(found.U).max() <= most
+
+
+@pytest.mark.parametrize("limits", [None, (-6.0, 6.0)])
+def test_gains_of_rollouts_with_constraints_are_found_in_the_memory_of_the_last_solve(limits, recent, monkeypatch):
+    slow = ddp.Inequality(lambda x, u: x[1], lower=-6.0, upper=6.0)
+    problem = replace(pendulum.swing_up(), control_limits=limits, constraints=[slow])
+    solver, laid_out, begin = ddp.DDP(constraints=ddp.AugmentedLagrangian(), step="rollout"), [], Workplace.__init__
+    monkeypatch.setattr(Workplace, "__init__", lambda self, *given: laid_out.append(self) or begin(self, *given))
+    first, again = ddp.solve(problem, solver), ddp.solve(problem, solver)
+    assert first.converged
+    assert len(laid_out) == 1
+    assert np.array_equal(first.K, again.K)
