@@ -120,14 +120,11 @@ class TrackedPhases(TrackedRobot):
     def free_and_resisted(self, X: Array) -> tuple[Array, Array]:
         robot, n = self.system.robot, self.system.n
         base = base_of(self.system, X[0, : robot.nq])
-        free = np.tile(np.eye(n).reshape(2, n // 2, 2, n // 2), (len(X), 1, 1, 1, 1))
-        resisted = np.zeros_like(free)
+        free, resisted = np.tile(np.eye(n), (len(X), 1, 1)), np.zeros((len(X), n, n))
         for phase, knots in zip(self.system.phases, self.stretches(len(X)), strict=True):
             at = slice(knots.start, knots.stop)
-            found = free_and_resisted(robot, X[at, : robot.nq], phase.contacts, base)
-            for whole, own in zip((free, resisted), found, strict=True):
-                whole[at, 0, :, 0] = whole[at, 1, :, 1] = own
-        return free.reshape(-1, n, n), resisted.reshape(-1, n, n)
+            free[at], resisted[at] = free_and_resisted(robot, X[at], phase.contacts, base)
+        return free, resisted
 
     def cones(self, X: Array, U: Array, friction: float) -> Cones | None:
         return cones(self.system, X, U, friction) if friction < np.inf else None
@@ -160,23 +157,41 @@ def held_damping(robot: Robot, damping: float, base: Indices | None = None) -> A
 
 
 def free_and_resisted(
-    robot: Robot, Q: Array, contacts: Sequence[Contact], base: Base | None
+    robot: Robot, X: Array, contacts: Sequence[Contact], base: Base | None
 ) -> tuple[Array, Array]:  # fmt: skip
-    """``N = I - M⁻¹ Jᵀ (J M⁻¹ Jᵀ)⁻¹ J`` and ``S (I - N)`` (M, nv, nv) at Q (M, nq).
+    """The part of errors that contacts leave, and what joints resist of the rest, (M, n, n) at X (M, nx).
 
-    N: the part of velocities that contacts leave.   S = L⁺ L, L of J the columns of joints: the part of joints'
-    velocities that moves the contacts. A hand gets a part of what its foot may not do, by the inertia of both: that is
-    no error of its wrist. Nor is the height of the base one of legs so straight that they hardly change it: see
-    `STRAIGHT`; hips of an iCub would turn by 20 rad for a metre.
+    Of positions ``N = I - M⁻¹ Jᵀ (J M⁻¹ Jᵀ)⁻¹ J`` is left, of velocities ``N e_v - J⁺ ∂(J v)/∂q N e_q``, J⁺ = M⁻¹ Jᵀ
+    (J M⁻¹ Jᵀ)⁻¹: those that contacts have after the positions' errors too. Without that, legs that touch down fast are
+    held against the speed that their feet would keep, which real ones do not: by gains ten times as large in jumps.
+
+    S = L⁺ L, L of J the columns of joints: the part of joints' velocities that moves the contacts. A hand gets a part
+    of what its foot may not do, by the inertia of both: that is no error of its wrist. Nor is the height of the base
+    one of legs so straight that they hardly change it: see `STRAIGHT`; an iCub's hips would turn by 20 rad for a metre.
     """
-    if not contacts or not len(Q):
-        free = np.tile(np.eye(robot.nv), (len(Q), 1, 1))
-        return free, np.zeros_like(free)
-    J = np.array([np.vstack([contact.jacobian(robot, q) for contact in contacts]) for q in Q])
-    away = np.asarray(inverse_mass_matrix(robot, Q)) @ np.swapaxes(J, 1, 2)
-    forbidden = away @ np.linalg.pinv(J @ away) @ J
-    J[:, :, robot.floating_dofs if base is None else base.dofs] = 0.0
-    return np.eye(robot.nv) - forbidden, np.linalg.pinv(J, rcond=STRAIGHT) @ J @ forbidden
+    nv, M = robot.nv, len(X)
+    free = np.tile(np.eye(2 * nv), (M, 1, 1)).reshape(M, 2, nv, 2, nv)
+    resisted = np.zeros_like(free)
+    if contacts and M:
+        Q, V = np.split(X, [robot.nq], axis=1)
+        J = np.array([np.vstack([contact.jacobian(robot, q) for contact in contacts]) for q in Q])
+        away = np.asarray(inverse_mass_matrix(robot, Q)) @ np.swapaxes(J, 1, 2)
+        back = away @ np.linalg.pinv(J @ away)
+        forbidden = back @ J
+        free[:, 0, :, 0] = free[:, 1, :, 1] = N = np.eye(nv) - forbidden
+        free[:, 1, :, 0] = -back @ np.concatenate([_turned(robot, Q, V, one) for one in contacts], axis=1) @ N
+        J[:, :, robot.floating_dofs if base is None else base.dofs] = 0.0
+        S = np.linalg.pinv(J, rcond=STRAIGHT) @ J
+        resisted[:, 0, :, 0] = resisted[:, 1, :, 1] = S @ forbidden
+        resisted[:, 1, :, 0] = -S @ free[:, 1, :, 0]
+    return free.reshape(M, 2 * nv, 2 * nv), resisted.reshape(M, 2 * nv, 2 * nv)
+
+
+def _turned(robot: Robot, Q: Array, V: Array, contact: Contact) -> Array:
+    """``∂(J v)/∂q`` (M, nc, nv) of what a contact holds still; zeros of what rolls."""
+    if contact.kind == "rolling":
+        return np.zeros((len(Q), contact.size, robot.nv))
+    return frame_velocity_derivatives(robot, Q, V, contact.frame, contact.reference).dq[:, : contact.size]
 
 
 def in_velocity(phase: Phase, knots: int, duration: float) -> Phase:

@@ -35,6 +35,30 @@ def test_free_errors_move_no_foot_and_forbidden_ones_do_no_work_on_them(trot):
             assert moved < 1e-10 if standing[k] else moved > 0.1
 
 
+@pytest.mark.parametrize("gait", [gaits.jump, gaits.step])
+def test_errors_that_are_free_keep_the_velocities_of_feet_that_stand(gait, rng):
+    """Of moving legs, too, whose other posture would give their feet a speed: to first order, by Pinocchio."""
+    problem = gait("talos_legs" if gait is gaits.step else "solo12")
+    system, robot, X = problem.dynamics, problem.dynamics.robot, problem.guess[0][:-1]
+    X = system.integrate(X, np.hstack([np.zeros((len(X), robot.nv)), rng.normal(size=(len(X), robot.nv))]))
+    free, data = system.tracked.free_and_resisted(X)[0], robot.model.createData()
+
+    def speeds(x, contacts):
+        pin.forwardKinematics(robot.model, data, x[: robot.nq], x[robot.nq :])
+        frames = [robot.frame_id(contact.frame) for contact in contacts]
+        axes = [pin.LOCAL if contact.size == 6 else pin.LOCAL_WORLD_ALIGNED for contact in contacts]
+        pin.updateFramePlacements(robot.model, data)
+        found = [pin.getFrameVelocity(robot.model, data, *frame).vector for frame in zip(frames, axes, strict=True)]
+        return np.concatenate([one[: contact.size] for one, contact in zip(found, contacts, strict=True)])
+
+    for k in range(0, len(X), 7):
+        if contacts := system.phase_of(k).contacts:
+            e = 1e-4 * free[k] @ rng.normal(size=system.n)
+            before, after = (speeds(system.integrate(X[k], sign * e), contacts) for sign in (-1.0, 1.0))
+            assert np.abs(e[: robot.nv]).max() > 1e-5
+            np.testing.assert_allclose(after, before, atol=1e-9)
+
+
 @pytest.mark.parametrize("gait", [gaits.trot, gaits.step])
 def test_motions_of_joints_that_move_no_foot_that_stands_resist_nothing(gait):
     """By inertia a light wrist gets a part of what a foot may not do; stiffness of legs would turn it by radians."""
