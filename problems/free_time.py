@@ -135,24 +135,45 @@ class TimedConstraint(ConstraintWithin):
         return out
 
 
+@dataclass(frozen=True, eq=False)
+class TimedStep:
+    """A step of T / horizon of a system's states (x, T)."""
+
+    system: ContinuousDynamics
+    horizon: int
+
+    def __call__(self, z: Any, u: Any, *p: Any) -> Any:
+        """The next (x, T)."""
+        own = self.system
+        x, T, space = z[: own.nx].copy(), z[own.nx :], as_space(own.state, own.nx)
+        one = INTEGRATORS[own.integrator](own.f, T[0] / (self.horizon * own.substeps), space)
+        for _ in range(own.substeps):
+            x = one(x, u, *p)
+        return np.concatenate([x, T])
+
+
+@dataclass(frozen=True, eq=False)
+class TimePrice:
+    """Price [1/s] of T, the last of states (x, T)."""
+
+    price: float
+
+    def __call__(self, z: Any, u: Any) -> Any:
+        """The cost."""
+        return self.price * z[-1]
+
+
 def timed_steps(system: ContinuousDynamics, horizon: int) -> FunctionDynamics:
     """The system of states (x, T), in steps of T / horizon."""
-    nx, substeps, space = system.nx, system.substeps, as_space(system.state, system.nx)
+    nx, space = system.nx, as_space(system.state, system.nx)
     if system.integrator not in INTEGRATORS or system.derivatives != "traced":
         raise ProblemError(
             "dynamics: expected explicit steps with traced derivatives, whose time can be free, got"
             f" integrator={system.integrator!r}, derivatives={system.derivatives!r}"
         )
 
-    def step(z: Any, u: Any, *p: Any) -> Any:
-        x, T = z[:nx].copy(), z[nx:]
-        one = INTEGRATORS[system.integrator](system.f, T[0] / (horizon * substeps), space)
-        for _ in range(substeps):
-            x = one(x, u, *p)
-        return np.concatenate([x, T])
-
     state = None if space.is_plain else Space((*space.parts, Euclidean(1)))
-    return FunctionDynamics(step, nx + 1, system.nu, system.dt, state, system.parameters)
+    return FunctionDynamics(TimedStep(system, horizon), nx + 1, system.nu, system.dt, state, system.parameters)
 
 
 def freed(problem: Problem, least: float, most: float, price: float) -> Problem:
@@ -173,8 +194,7 @@ def freed(problem: Problem, least: float, most: float, price: float) -> Problem:
         held, problem, 1, lambda constraint: TimedConstraint(constraint, places, next(number)), given=True
     )
     if price:
-        nx = places.nx
-        terminal = [*terminal, lambda z, u: price * z[nx]]
+        terminal = [*terminal, TimePrice(price)]
     timed = Problem(
         dynamics=system, running=[], during=during, at=at, terminal=terminal, x0=np.append(problem.x0, usual),
         horizon=N, control_limits=(problem.lower, problem.upper) if problem.limited else None,

@@ -1,5 +1,6 @@
 """Free time of motions without phases: it is found with the motion, and everything is in seconds."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -301,6 +302,14 @@ def test_what_x0_alone_decides_is_given_where_time_is_free():
     found = solve_durations(problem, LEAST)
     assert found.solution.residuals()[0].worst < 1e-9
     assert found.solution.stationarity() < 1e-9
+
+
+def test_a_problem_whose_time_is_free_can_be_sent_to_other_processes(rng):
+    start = freed(mass(2.0, limit=1.0), 0.5, 5.0, 1.0)
+    sent, U = pickle.loads(pickle.dumps(start)), 0.3 * rng.normal(size=(N + 1, 1))
+    X = start.dynamics.rollout(start.x0, U)
+    np.testing.assert_array_equal(sent.dynamics.rollout(sent.x0, U), X)
+    assert sent.total(X, U) == start.total(X, U)
 
 
 def test_a_time_that_is_given_stays():
