@@ -110,7 +110,7 @@ class Iterate:
             knot = int(np.argmax(broken_rows(self.gaps)))
             undefined = ability(self.problem.dynamics, "undefined")
             why = "" if undefined is None else f" ({undefined(self.X[knot], knot)})"
-            self.obstacle = f"the guess cannot be stepped from: f(x, u) is not finite at knot {knot}{why}"
+            self.obstacle = f"the guess cannot be stepped from: the next state is not finite at knot {knot}{why}"
         elif not np.isfinite(cost := self._price(notes)):
             self.known = 0
             fault = faults.fault(self.problem.objective, self.X, self.U, 0) or "the total cost is not finite"

@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddp.errors import ProblemError, affordable, as_array, choice, positive, positive_integer, said, settle, suggesting
+from ddp.errors import (
+    ModelError,
+    ProblemError,
+    affordable,
+    as_array,
+    choice,
+    numbers,
+    positive,
+    positive_integer,
+    said,
+    settle,
+    suggesting,
+)
 from ddp.protocols import Array, copied
 from ddp.systems.by_knot import ByKnot
 from ddp.tracing.function import TracedFunction
@@ -170,6 +182,12 @@ class ContinuousDynamics(ByKnot):
 
     def renew(self) -> bool:
         return self._steps.renew()
+
+    def undefined(self, x: ArrayLike, knot: int = 0) -> ModelError:
+        why = "f is no number near there, or overflows"
+        if self.implicit:
+            why = "f or its derivative is no number near there, or Newton's method does not end: take shorter steps"
+        return ModelError(f"no step from x = {numbers(as_array('x', x, (self.nx,)))}: {why}")
 
     @property
     def variable(self) -> tuple[str, ...]:

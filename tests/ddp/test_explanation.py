@@ -248,6 +248,7 @@ def test_shorter_steps_are_advised_where_derivatives_of_implicit_ones_are_not_fi
     explicit, implicit = solved("rk4"), solved("implicit-midpoint")
     assert explicit.status.ending is Ending.NOT_FINITE
     assert "the dynamics' derivative is not finite at knot 0" in explicit.status
+    assert "the next state is not finite at knot 0 (no step from x = [0. 0.]: f or its deriv" in implicit.status
     for problem, shorter in ((explicit.problem, False), (implicit.problem, True)):
         told = str(replace(explicit, problem=problem))
         assert "a norm at zero" in told
