@@ -73,7 +73,7 @@ LINES = {
         "s = math.{of_math}(1.5 + math.tanh({s}))",
         "v = np.{smooth_pair}({v}, {v})", "s = np.{smooth_pair}({s}, {s})", "v = {v} / {s}", "v = {v} ** {s}",
         "v = {factor} ** {v}", "s = pow({s}, 3)", "s = {s} ** 0.5", "v = np.hypot({v}, {factor})", "v = 2 / {v}",
-        "v = np.linalg.solve(np.outer(x, x) + np.eye(3), x)", "m = np.linalg.inv(np.diag(x) + np.tri(3))",
+        "v = np.linalg.solve(np.outer(x, x) + np.eye(3), x)", "m = np.linalg.inv(np.outer(x, x) + np.eye(3))",
         "s = np.std({v})",
         "s = np.linalg.det({m})", "v = np.linalg.norm({m}, axis={axis})", "s = np.linalg.norm({v})", "s = np.var({v})",
         "v = np.interp({v}, [-1.0, 0.0, 2.0], {v})", "s = np.median({v})", "s = np.mean({v})", "s = np.trapezoid({v})",
