@@ -14,10 +14,9 @@ from ddp.compiling.kernel import apart, kernel
 from ddp.interior import course
 from ddp.interior.correction import first_definite, is_long, revise_shift
 from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, funnel
-from ddp.interior.measures import sums
 from ddp.interior.memory import NUMBERS, Memory
 from ddp.interior.passes import arrive, judge, judged, left_open
-from ddp.interior.trials import accept, along, find_multipliers, gauged, measure, penalised, rolled, violated, widest
+from ddp.interior.trials import accept, along, find_multipliers, measure, penalised, rolled, violated, widest
 from ddp.machine.addresses import array_at
 from ddp.machine.algebra import dot
 from ddp.machine.variables import struct_like
@@ -50,9 +49,6 @@ SHORTEST, SHORTEST_WHOLE = 1e-8, 2.0**-8
 STIFFEST = 1e3
 """mu, relative to the cost that counts as one, from which on steps within limits of controls end where none is found
 again: as long as it is less it rises."""
-
-LITTLE = 0.25
-"""Gaps are little of what a trial leaves open if their square is no more than this share of its, see `may_do`."""
 
 CLOSE, SHARE = 0.3, 0.1
 """2-norm of gaps up to which the Lagrangian tells of steps, and the share of what it promises that steps have to keep.
@@ -206,7 +202,7 @@ def leads_astray(s, p, way):
 def search(s, p, way):
     """Go along a step: the fraction, 0 where none is accepted.
 
-    With constraints what a linear trial does not reach a rollout may, if it `may_do`; within limits alone none helps.
+    With constraints what a linear trial does not reach a rollout may; within limits alone none helps.
     """
     theta, phi, alpha = p.theta, p.cost + p.penalty, way.longest
     shortest = (SHORTEST_WHOLE if s.within else SHORTEST) * way.longest
@@ -215,35 +211,16 @@ def search(s, p, way):
         trial = along(p.address, alpha, s.most)
         if is_taken(s, p, trial, theta, phi, way.slope, alpha):
             return alpha
-        if p.first > 0 and rolls(s, p, trial, theta, phi, way.slope, alpha):
+        if p.first > 0 and rolls(s, p, theta, phi, way.slope, alpha):
             return alpha
         alpha *= 0.5
     return 0.0
 
 
 @apart(returns=boolean)
-def rolls(s, p, trial, theta, phi, slope, alpha):
+def rolls(s, p, theta, phi, slope, alpha):
     """Whether the point has gone to a rollout where the filter has not accepted a linear trial."""
-    if not may_do(s, p, trial, theta, phi, slope, alpha):
-        return False
     return is_taken(s, p, rolled(p, alpha, s.most), theta, phi, slope, alpha)
-
-
-@kernel
-def may_do(s, p, trial, theta, phi, slope, alpha):
-    """Whether the filter would accept a linear trial with gaps as small as a rollout leaves them, or all is unknown.
-
-    Where it would not, it hardly ever accepts a rollout: on published problems 4 of 308, beside 48 of 95 others. Only
-    where gaps are little of what the trial leaves open: else rollouts may lead to other rows.
-    """
-    open_now, gaps = trial.theta**2, sums(gauged(p, p.tried_gaps))[0]
-    if not trial.theta < np.inf or gaps > LITTLE * open_now:
-        return True
-    closed = np.sqrt(open_now - gaps + (1.0 - alpha) ** 2 * sums(gauged(p, p.opened))[0])
-    if accepts(s, closed, trial.cost + trial.barrier, theta, phi, slope, alpha)[0]:
-        return True
-    p.ahead = max(p.ahead - 1, 0)
-    return False
 
 
 @kernel
