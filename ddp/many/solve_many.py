@@ -82,7 +82,8 @@ def solve_many(
         each follows the policy of the nearest sample among some that are solved before, the first ones that of the
         problem's own solution. Near are optimal motions, by the derivatives of that solution, or of few samples their
         numbers. Where that does not converge, or costs more than the way there lets expect, the problem's own guess is
-        tried as well, and the better one kept. See ``verify`` for what that misses.
+        tried as well, and the better one kept. See ``verify`` for what that misses. Where there are several branches of
+        optima, as on both sides of an obstacle, this takes longer than None.
     into: path of a zarr group (the extra ``mayne[batch]``), which is resumed if it is there; None: memory.
     keep: of "X", "U", "k", "K", "multipliers", "penalties"; the last two are of constraints alone.
     dtype: what they are kept as, "float64" or "float32".
