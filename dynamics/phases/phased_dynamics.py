@@ -130,8 +130,10 @@ class PhasedDynamics(SteppedRobot):
         Modes are shared, so that it costs next to nothing: horizons of periodic gaits recede by it.
         """
         first = integer("knot", knot) % self.knots
-        schedule = np.roll(self.schedule, -first)
-        return copied(self, phases=rotated(self.phases, first), schedule=schedule, _extended=schedule)
+        schedule, last = np.roll(self.schedule, -first), self._last
+        if first:
+            last = int(schedule[-1]) + self.is_impact(first - 1)  # steps of a phase follow its impact
+        return copied(self, phases=rotated(self.phases, first), schedule=schedule, _extended=schedule, _last=last)
 
     def shares_modes(self, other: object) -> bool:
         """Whether another system is this one, or both are from some knots of the same cycle on."""

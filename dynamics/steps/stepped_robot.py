@@ -91,6 +91,7 @@ class SteppedRobot(ABC):
                 " 'sdirk2' hold"
             )
         self.schedule = self._extended = np.array(schedule, dtype=np.int64)
+        self._last = len(modes) - 1
         self.notes_size = max(contact.forces(mode.contacts) for mode in modes)
         most = max(loops.entries, *(mode.contacts.count for mode in modes)), max(self.notes_size, loops.nc)
         tree, nu, stages, self._described = self._tree, self.nu, scheme.stages, modes
@@ -143,7 +144,7 @@ class SteppedRobot(ABC):
         """The modes of some knots; beyond the schedule, those of the last mode."""
         begin = min(first, len(self.schedule))
         if begin + count > len(self._extended):
-            beyond = np.full(begin + count - len(self._extended), self._modes.count - 1)
+            beyond = np.full(begin + count - len(self._extended), self._last)
             self._extended = np.concatenate([self._extended, beyond])
         return self._extended[begin : begin + count]
 

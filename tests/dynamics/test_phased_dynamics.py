@@ -174,6 +174,16 @@ def test_sweeps_of_a_cycle_from_later_knots_on_know_how_long_steps_are(case, rng
         assert relative_error(found.k, expected.k) < 1e-7
 
 
+def test_knots_beyond_a_cycle_from_a_later_knot_on_are_of_its_own_last_phase(case):
+    system, X, U = case
+    for first in range(1, system.knots):
+        later, x, u = system.from_knot(first), X[first], U[first]
+        of_same_phase = first - 1 + system.is_impact(first - 1)  # steps of a phase follow its impact
+        assert not later.is_impact(later.knots)
+        np.testing.assert_array_equal(later.step(x, u, later.knots + 2), system.step(x, u, of_same_phase))
+        assert later.step_durations(later.knots + 1)[-1] == system.step_durations(system.knots)[of_same_phase]
+
+
 def test_slices_know_their_knots(case):
     """Expanding from knot ``first`` on is expanding all and taking these; contracting at once is one by one."""
     system, X, U = case
