@@ -130,7 +130,7 @@ def contradicting(problem: Problem, knot: int, X: Array, U: Array, factors: Arra
         return []
     i = int(((r / units) ** 2).sum(axis=1).argmin())
     best = slice(i, i + 1)
-    if _still_removable(rows, X[best], U[best], r[best], low, high, units) > STILL:
+    if not _still_removable(rows, X[best], U[best], r[best], low, high, units) <= STILL:  # nor where slopes are none
         return []
     missed = np.abs(r[i]) > MET * rows.sizes
     return [name for name, of in zip(rows.names, rows.split(missed), strict=True) if of.any()]

@@ -5,6 +5,7 @@ import pytest
 
 import ddp
 from ddp.constraints.impossible import unmet_by_states
+from ddp.constraints.unreachable import contradicting
 from dynamics import FunctionDynamics, RobotDynamics, frame_placement, load
 from dynamics.geometry.solids import Sphere
 from problems.constraints import FramePositionEquality
@@ -75,3 +76,11 @@ def test_only_constraints_that_some_state_meets_are_left_open(unit, rng):
             X = system.rollout(problem.x0, U)
             told = unmet_by_states(problem, X, U, np.array([1.0 / unit, 1.0 / unit, 1.0]))
             assert (told is not None) == bool(radius > np.linalg.norm(away))
+
+
+def test_minima_without_slopes_prove_nothing():
+    """A row that no state meets, with a derivative that is no number where it is missed least."""
+    nan = ddp.Equality(lambda x, u: np.array([1.0 + x[0] ** 2]), jacobian=lambda x, u: np.full((1, 2), np.nan))
+    system = FunctionDynamics(lambda x, u: x + H * u, 1, 1)
+    problem = ddp.Problem(system, [ControlCost(np.zeros(1), np.ones(1))], [], [0.3], N, terminal_constraints=[nan])
+    assert contradicting(problem, N, np.zeros((3, 1)), np.zeros((3, 1))) == []
