@@ -26,7 +26,8 @@ def missed_footholds(system: Any, problem: Any) -> Iterator[str]:
         first = start + bool(phase.impact)  # an impact has a knot of its own
         end = first + phase.knots
         held = [contact for contact in phase.contacts if contact.kind == "point" and contact.target is not None]
-        for knot in (first, end - 1) if held and phase.held else ():
+        known = range(first, min(end, len(states)))  # horizons may be shorter than all phases
+        for knot in (*known[:1], *known[-1:]) if held and phase.held else ():
             q = np.asarray(states)[knot, : robot.nq]
             for contact in held:
                 worst = max(worst, (contact.distance(robot, q), contact.frame, knot))

@@ -1,4 +1,4 @@
-"""Doubts about a problem are told whoever solves it, and before anything compiles for that."""
+"""Doubts about a problem are told whoever solves it, of knots that it has, before anything compiles for that."""
 
 import logging
 
@@ -42,3 +42,20 @@ def test_doubts_are_told_before_controls_that_stand_are_found(monkeypatch):
     assert "are these degrees?" in next(doubts)
     with pytest.raises(AssertionError, match="kernels compile"):
         list(doubts)
+
+
+@pytest.mark.parametrize("horizon", [3, 8, 12])
+def test_feet_are_doubted_at_knots_that_a_horizon_has(horizon):
+    robot, names = dynamics.load("anymal"), ("LF_FOOT", "RF_FOOT")
+    places = [dynamics.frame_placement(robot, robot.q0, name)[:3, 3] for name in names]
+    feet = [dynamics.Contact(name, target=place) for name, place in zip(names, places, strict=True)]
+    phases = [dynamics.Phase(feet, 5, held=True), dynamics.Phase(feet[:1], 5, held=True)]
+    system = dynamics.PhasedDynamics(robot, 0.01, phases)
+    X = np.tile(np.concatenate([robot.q0, np.zeros(robot.nv)]), (horizon + 1, 1))
+    moved, last = X.copy(), min(horizon, 9)
+    moved[last:, 0] += 0.1
+    for states, told in ((X, []), (moved, [f"FOOT at knot {last} is 100 mm from where it is held"])):
+        problem = ddp.Problem(system, [], [], X[0], horizon, guess=(states, np.zeros((horizon, system.nu))))
+        found = [one for one in system.doubts(problem) if one.startswith("guess: ")]
+        assert len(found) == len(told)
+        assert all(words in one for words, one in zip(told, found, strict=True))
