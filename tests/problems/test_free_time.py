@@ -323,7 +323,7 @@ def test_words_have_the_names_and_knots_of_the_problem_itself():
     told = solve_durations(replace(mass(2.0), constraints=[fence]), LEAST, throw=False).status
     assert "terminal_constraints[0] (Equality of there)[0] is violated by" in told
     assert f"at knot {N};" in told
-    assert "constraints[0] (Inequality) at knot" in told
+    assert f"constraints[0] (Inequality) and terminal_constraints[0] (Equality of there) at knot {N} together" in told
     assert "range" not in told
     problem = replace(mass(2.0), running=[effort, lambda x, u: np.log(x[0] - 1.0)])
     with pytest.raises(ddp.DDPError, match=r"^running\[1\] \(<lambda>\): its cost is nan at knot 0"):
