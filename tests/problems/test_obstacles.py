@@ -9,7 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from residual_oracle import Oracle, frame_pose, frame_position, state
-from scipy.optimize import minimize
+from scipy.optimize import least_squares, minimize
 
 import ddp
 from ddp.adjoint import control_gradient
@@ -320,27 +320,22 @@ def test_processes_share_multipliers():
 
 
 def test_a_frame_out_of_reach_is_called_infeasible_with_its_knot():
-    """The point is 1.55 m from the base. Nothing near the end comes closer, by the sum of what each axis misses."""
+    """The point is 1.55 m from the base. Nothing near the end comes closer by more than a millimetre."""
     plain = arm.reach()
     far = FramePositionEquality(plain.dynamics.robot, "tool0", [0.4, 1.2, 0.9])
     solution = ddp.solve(replace(plain, terminal=[], terminal_constraints=[far]), throw=False)
     assert not solution.converged
-    assert solution.iterations <= 80
+    assert solution.iterations <= 40
     assert "infeasible" in solution.status
     assert "terminal_constraints[0] (FramePositionEquality)" in solution.status
     assert "at knot 100" in solution.status
     robot, data = plain.dynamics.robot, plain.dynamics.robot.model.createData()
 
-    def missed(z):
-        return points(robot.model, data, ["tool0"], z[:6])[0] - far.target_xyz
+    def missed(q):
+        return points(robot.model, data, ["tool0"], q)[0] - far.target_xyz
 
-    best = minimize(
-        lambda z: z[6:].sum(), np.concatenate([solution.X[-1, :6] + 0.1, np.ones(3)]), method="SLSQP",
-        constraints={"type": "ineq", "fun": lambda z: np.concatenate([z[6:] - missed(z), z[6:] + missed(z)])},
-        options={"ftol": 1e-12, "maxiter": 500},
-    )  # fmt: skip
-    assert best.success
-    assert np.abs(solution.residuals()[0].values).sum() == pytest.approx(best.fun, abs=1e-3)
+    best = least_squares(missed, solution.X[-1, :6] + 0.1, xtol=1e-12, ftol=1e-12)
+    assert np.linalg.norm(solution.residuals()[0].values) == pytest.approx(np.linalg.norm(best.fun), abs=1e-3)
 
 
 def test_a_goal_inside_an_obstacle_is_called_infeasible():
