@@ -166,7 +166,7 @@ def test_parabolas_at_their_lowest_points_have_no_kinks():
 
 
 def test_courses_of_full_space_steps_end_with_measures_that_fall_to_zero():
-    """What such steps promise counts gaps by their multipliers, here 1e6 times the cost at the last but one."""
+    """Promises of such steps count gaps by their multipliers: here 1e6 times the cost, at the last step but one."""
     solution = ddp.solve(arm.obstacles())
     assert solution.history[-1].full_space
     assert solution.history[-2].expected > 1e3 * solution.cost
