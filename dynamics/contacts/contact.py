@@ -340,7 +340,7 @@ def directions_of(robot: Robot, contacts: Sequence[Contact], q: ArrayLike) -> tu
             held = own[:9].reshape(3, 3).T @ block if own.any() else block
             rows.append(held[np.linalg.norm(held, axis=1) > _STILL * np.linalg.norm(held)])
     J = np.vstack(rows)
-    return len(J), int(np.linalg.matrix_rank(J))
+    return len(J), int(np.linalg.matrix_rank(J)) if len(J) else 0  # NumPy before 2.4 has no rank of no rows
 
 
 def _gains(contact: Contact) -> tuple[float, float, float]:
