@@ -13,6 +13,7 @@ import thorough
 
 import ddp
 import problems
+import viz.robots
 from dynamics.robots.omissions import warn_once
 
 SLOW = (
@@ -72,6 +73,26 @@ def rng() -> np.random.Generator:
 def solved():
     """Solutions by (name, solver), each solved once."""
     return cache(lambda name, solver: ddp.solve(problems.find(name)(), solver))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _named_robots_look_as_before():
+    """Read the shapes of a robot of example-robot-data once, whoever loads and draws it again."""
+    read, known = viz.robots.shapes_of, []
+
+    def shapes_of(robot):
+        named = getattr(getattr(robot, "source", None), "is_named", False)
+        for other, found in known if named else ():
+            if viz.robots._alike(other, robot):
+                return found
+        found = read(robot)
+        if named and not found[1]:  # of what is missing, each drawing tells
+            known.append((robot, found))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(viz.robots, "shapes_of", shapes_of)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -65,7 +65,7 @@ def test_numbers_bring_the_motion_that_they_make_and_stay_in_their_range(explore
         assert np.allclose(2.0 * np.arctan2(turns[0][0], turns[0][3]), told)
 
 
-def test_what_a_page_has_shown_from_the_start_is_not_sent_again():
+def test_what_a_page_has_shown_from_the_start_is_not_sent_again(monkeypatch):
     """Until it has shown something else in between: a page that goes back needs the first again."""
     robot = dynamics.load("ur5")
     system, turned = SimpleNamespace(robot=robot, dt=0.1), np.zeros((3, 12))
@@ -80,6 +80,7 @@ def test_what_a_page_has_shown_from_the_start_is_not_sent_again():
     assert [m for m in again.messages if m["type"] != "set_object"] == [
         m for m in build(motion, frames=["tool0"], read=read).messages if m["type"] != "set_object"
     ]
+    monkeypatch.setattr(viz.robots, "shapes_of", viz.chains.shapes_of)  # which conftest.py remembers
     others = page.without(build(motion, frames=["tool0"], read=Shapes()))  # of other meshes
     bodies = {m["path"] for m in others.messages if m["type"] == "set_object" and "/robot/" in m["path"]}
     bodies = {path for path in bodies if "axes" not in path}
