@@ -276,7 +276,7 @@ def test_solves_of_a_search_are_drawn_as_iterations_are(tmp_path):
 
 
 def test_a_timed_solution_is_drawn_as_its_motion(tmp_path):
-    problem = gaits.stand("solo12", dt=0.02)
+    problem = hopper((2, 2))
     solution = ddp.solve(problem, ddp.DDP(max_iterations=1), throw=False)
     timed = TimedSolution(solution, problem.dynamics.phase_durations, np.zeros(1), 0.0, 1.0, True, "converged", 0.0, ())
     for draw in (viz.plot_solution, viz.plot_schedule, viz.plot_forces):
