@@ -7,7 +7,7 @@ import pytest
 
 import ddp
 import dynamics
-from problems import gaits
+from problems import gaits, pendulum
 from problems.costs import ControlCost, StateCost
 
 SOLVED_BY = {
@@ -21,9 +21,9 @@ SOLVED_BY = {
 @pytest.mark.parametrize("solves", SOLVED_BY.values(), ids=SOLVED_BY)
 def test_steps_in_milliseconds_are_doubted_whoever_solves(solves, caplog, monkeypatch):
     monkeypatch.setattr("ddp.doubts._told", set())
-    system = dynamics.RobotDynamics(dynamics.load("ur5"), 10.0)
-    x0 = np.concatenate([system.robot.q0, np.zeros(6)])
-    costs = [ControlCost(np.zeros(6), 1e-3), StateCost(system, x0, np.ones(12))]
+    system = dynamics.RobotDynamics(pendulum.swing_up().dynamics.robot, 10.0)
+    x0 = np.zeros(2)
+    costs = [ControlCost(np.zeros(1), 1e-3), StateCost(system, x0, np.ones(2))]
     with caplog.at_level(logging.WARNING, "mayne"):
         solves(ddp.Problem(system, costs, [], x0, 5))
     assert any("dt: steps of 10 s are long" in told for told in caplog.messages)
