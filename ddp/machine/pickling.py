@@ -205,6 +205,10 @@ def _layout(pickled: bytes) -> Layout:
     return Layout(shapes, kinds, offsets, orders, locked, names, structs, np.frombuffer(pointers, np.int64))
 
 
+class _Unpickler(pickle.Unpickler):
+    """An unpickler with attributes of its own: Python 3.13.0 lets none be set on those of the library."""
+
+
 def unpacked(parcel: Parcel) -> Any:
     """Objects of a parcel."""
     layout = _layout(parcel.layout)
@@ -223,7 +227,7 @@ def unpacked(parcel: Parcel) -> Any:
         others[k] = struct = object.__new__(others[k])
         struct._values, struct._words = _Values(buffer, others, details), words[begin : begin + count]
         struct.start = struct.address = base + 8 * begin
-    objects: Any = pickle.Unpickler(io.BytesIO(parcel.objects))
+    objects: Any = _Unpickler(io.BytesIO(parcel.objects))
     objects.persistent_load = [*made, *reversed(others)].__getitem__
     return objects.load()
 

@@ -41,7 +41,10 @@ class Shuffled:
     def one(self):
         time.sleep(0.002)
         future, function, arguments = self.waiting.pop(self.rng.integers(len(self.waiting)))
-        future.set_result(function(*arguments))
+        try:
+            future.set_result(function(*arguments))
+        except Exception as reason:
+            future.set_exception(reason)
 
 
 def test_many_solves_are_those_of_a_loop(problem, over):
