@@ -19,7 +19,8 @@ from ddp.models.built_in import Mixed, gauss_newton, levenberg_marquardt
 from ddp.models.globalisation import SHIFT
 from ddp.problem import Problem
 from ddp.search import Backtracking, Search
-from ddp.systems.structure import is_underactuated
+from ddp.systems.structure import has_few_states, is_underactuated
+from ddp.systems.system import ability
 
 PATIENCE = 200
 """Iterations after which constraints are held in another way."""
@@ -85,10 +86,12 @@ class DDP:
         "auto"     linear with constraints, after a few rollouts without them; else by rollouts until these struggle, by
                    a step of an eighth or less within limits of controls where a full one would go far astray, or by
                    two in a row where controls are fewer than the coordinates that they move, and then linear as long
-                   as that goes further; from the guess on if states have no more than four numbers there, and the
-                   first rollout does not bring what it promised. By rollouts alone with options of theirs: another
-                   ``hessian``, ``multipliers`` or ``constraints``; without limits also a ``regularization``, or a
-                   ``search`` that is no `Backtracking` with the default's numbers
+                   as that goes further. Without limits, where states have no more than four numbers, steps are linear
+                   from the guess on, if it is no solution and 40 iterations are left: at once where controls are no
+                   fewer than coordinates, ``reuse`` is 0 and dynamics are not known to be linear; with fewer controls
+                   if the first rollout does not bring what it promised. By rollouts alone with options of theirs:
+                   another ``hessian``, ``multipliers`` or ``constraints``; without limits also a ``regularization``, or
+                   a ``search`` that is no `Backtracking` with the default's numbers
     """
 
     tolerance: float = 1e-9
@@ -178,7 +181,9 @@ class DDP:
         """Whether steps of a problem become linear where rollouts struggle."""
         if not self._open or problem.constrained:
             return False
-        if problem.limited or not is_underactuated(problem.dynamics):
+        d = problem.dynamics
+        few = has_few_states(d) and self.reuse == 0 and not ability(d, "linear")
+        if problem.limited or not (is_underactuated(d) or few):
             return problem.limited
         s = self.search
         usual = isinstance(s, Backtracking) and Backtracking(s.share, s.shortest, s.generous) == PLAIN_SEARCH

@@ -47,13 +47,14 @@ class Batch(Closing):
     seconds for six joints, and kept.
 
     Iterations, endings and optima are those of `solve` from the same guess, to rounding, and depend on no other problem
-    of the batch. Where states have more than four numbers, and no control has limits, steps are rollouts, as with
-    ``step="rollout"`` of `DDP`. Dynamics are of rigid robots without contacts, or functions that are traced, in
-    explicit steps; terms are built in, traced or jitted. Whatever else problems have is ``obstacle``, in words: then
-    `solve` does all of them, one after the other. So it does with single problems that come to an end which is neither
-    a minimum nor the limit of iterations, or where the gradient is rounding that unstable dynamics magnify;
-    ``left`` counts those of the last call. Problems for which it raises an error, where a cost is no number, say,
-    are in ``failed``, why by place: their cost, X, U and K are NaN, and the others' are as they would be without them.
+    of the batch. Without limits of controls, where states have more than four numbers or controls are no fewer than
+    the coordinates that they move, steps are rollouts, as with ``step="rollout"`` of `DDP`. Dynamics are of rigid
+    robots without contacts, or functions that are traced, in explicit steps; terms are built in, traced or jitted.
+    Whatever else problems have is ``obstacle``, in words: then `solve` does all of them, one after the other. So it
+    does with single problems that come to an end which is neither a minimum nor the limit of iterations, or where the
+    gradient is rounding that unstable dynamics magnify; ``left`` counts those of the last call. Problems for which it
+    raises an error, where a cost is no number, say, are in ``failed``, why by place: their cost, X, U and K are NaN,
+    and the others' are as they would be without them.
 
     It can be pickled and copied between calls, and goes on elsewhere as it would have here. Raises ProblemError for bad
     input.

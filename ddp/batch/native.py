@@ -36,7 +36,7 @@ from ddp.sweeps.room import RoomOwner
 from ddp.sweeps.sized_limits import within_function
 from ddp.sweeps.sized_sweep import weigh_of
 from ddp.sweeps.sweeping import sweep_function, sweeping_of
-from ddp.systems.structure import shape_of_second
+from ddp.systems.structure import is_underactuated, shape_of_second
 from ddp.systems.system import MOTIONS, Routines, ability
 
 SHARE, ALONE = 64, 1024
@@ -209,7 +209,8 @@ class _Memory:
         boxed_trajectory = trajectory.replace(T=address(each), size=each[0].size)
         scratch = scratch_of(N, d.n, d.nu)
         full_space: Any = 0
-        if self.solver.hands_over(self.problem) and is_small(self.problem):
+        small = self.solver.hands_over(self.problem) and is_small(self.problem)
+        if small and is_underactuated(d):  # of others rollouts, which are shared, cost less
             full_space, owner = full_space_of(self.problem, self.solver, self.routines)
             self.owners.append(owner)
         self.owners += [horizons, boxed_trajectory, each, scratch, trajectory, decisions]

@@ -16,9 +16,10 @@ fewer than the coordinates that they move it takes two short steps in a row: fee
 so that a rollout strays far from the linear model where single knots do not. Full-space steps then have to prove
 themselves, by Hessians that are positive definite though at least half exact, and by longer steps. If they do not,
 rollouts go on; from where they were, if that was clear at once. Where states are few full-space steps cost little: they
-begin at the guess if the first rollout does not bring what it promised; if it does, rollouts go on to the end, as they
-do from the policy of an earlier solution, which need not be far from the next one. Of 225 random motions of nine such
-systems this takes 4081 iterations; 5023 if one rollout of a quarter is waited for.
+begin at the guess, at once where controls are as many as coordinates and dynamics not linear; else if the first
+rollout does not bring what it promised. If it does, rollouts go on to the end, as they do from the policy of an earlier
+solution, which need not be far from the next one. 224 random motions of fourteen systems with few states take 4142
+iterations, in 261 ms; 4975, in 308 ms, if those roll out that have as many controls.
 """
 
 from __future__ import annotations
@@ -66,11 +67,16 @@ WORSE = 0.01
 
 
 def begins_far(descent: Descent) -> End | None:
-    """End of rollouts before the first one, if states are few and it leads astray; else it is the descent's `first`."""
+    """End of rollouts before the first one, if states are few and all driven, or it leads astray; else None.
+
+    It is the descent's `first` then, if states are few.
+    """
     iterate, model, guess = descent.iterate, descent.model, descent.iterate.guess
     fresh = guess is not None and guess.earlier is None and not descent.history
     if not (fresh and is_small(iterate.problem) and descent.has_left(PATIENCE_WITHIN)):
         return None
+    if not is_underactuated(iterate.problem.dynamics):
+        return End(Ending.STRUGGLES, Ending.STRUGGLES.value)
     assert isinstance(model, Model)
     iterate.weigh()
     attempt = model.iterate(iterate)

@@ -25,6 +25,7 @@ from ddp.solutions.solution import Solution
 from ddp.solutions.status import End, Ending, Record, infeasible, is_led
 from ddp.starts import FULL, start_policy
 from ddp.sweeps.outcome import Sweep
+from ddp.systems.structure import has_few_states
 from ddp.unbounded import is_early
 
 if TYPE_CHECKING:
@@ -48,9 +49,6 @@ cost more, so that rollouts go on."""
 
 AT_ONCE = 5
 """Full-space steps in place of free rollouts that have to prove themselves; nothing is kept of no more than these."""
-
-FEW_STATES = 4
-"""Numbers of a state, at most, where they are few."""
 
 DOUBTFUL = 1e-6
 """Error above which Newton's steps on the active set had a wrong set: the barrier's last iterate and its
@@ -230,8 +228,7 @@ def is_bounded(problem: Problem) -> bool:
 
 def is_small(problem: Problem) -> bool:
     """Whether full-space steps have nothing to prove in place of rollouts: no limits, few numbers of flat states."""
-    dynamics = problem.dynamics
-    return dynamics.n <= FEW_STATES and not problem.limited and dynamics.closing().address == 0
+    return has_few_states(problem.dynamics) and not problem.limited
 
 
 def _struggles(records: list[Record]) -> bool:

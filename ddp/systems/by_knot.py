@@ -96,6 +96,11 @@ class ByKnot(ABC):
         return 0 if self.traced is None else WIDTH
 
     @property
+    def linear(self) -> bool:
+        """Whether steps are known to be linear, see `system.Abilities`."""
+        return isinstance(self.traced, TracedFunction) and self.traced.linear
+
+    @property
     def record_size(self) -> int:
         """Floats that a knot keeps for the second order: x and u, or the tensor."""
         return self.n * (self.n + self.nu) ** 2 if self.traced is None else self.nx + self.nu

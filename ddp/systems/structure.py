@@ -12,6 +12,9 @@ from ddp.systems.system import COUPLED, ENDING, MOTIONS, Contraction, System, ab
 SMALL, BENT = 6, 3
 """Below this n a semi-implicit step is no faster than any, nor is it with more than one bent row among so many of n."""
 
+FEW_STATES = 4
+"""Numbers of a state, at most, where they are few."""
+
 NO_HALVES = np.zeros(0), np.zeros((0, 2), dtype=np.int64)
 """Structure of steps that are not semi-implicit."""
 
@@ -60,6 +63,11 @@ def shape_of_second(known: Structure, n: int, nu: int) -> tuple[int, ...]:
 def is_underactuated(dynamics: System) -> bool:
     """Whether controls are fewer than the coordinates that they move: half of the state's."""
     return 2 * dynamics.nu < dynamics.n
+
+
+def has_few_states(dynamics: System) -> bool:
+    """Whether full-space steps cost little: of few numbers of a flat state."""
+    return dynamics.n <= FEW_STATES and dynamics.closing().address == 0
 
 
 def structure_of(dynamics: System, N: int) -> Structure:

@@ -303,6 +303,7 @@ class Abilities(Protocol):
     named_numbers: names of a state's positions (nx - n/2) and velocities (n/2), and of controls (nu,); None for none.
     implicit: whether steps are those of an implicit integrator.
     space: the `ddp.tracing.spaces.Space` of states, so that functions of them are traced; None where it is not known.
+    linear: whether steps are known to be linear, with constants: then full-space steps are rollouts.
     """
 
     thread_safe: bool = False
@@ -315,6 +316,7 @@ class Abilities(Protocol):
     tracked: Tracked | None = None
     named_numbers: tuple[list[str], list[str], list[str]] | None = None
     implicit: bool = False
+    linear: bool = False
     space: Any = None
     variable: tuple[str, ...] = ()
     schedule: NDArray[np.int64] | None = None

@@ -169,6 +169,12 @@ class TracedFunction:
         """Quantities of the function for kernels, and what keeps them alive."""
         return uses_of(self.uses, self.p)
 
+    @property
+    def linear(self) -> bool:
+        """Whether all second derivatives vanish, as far as can be seen from how the function is made."""
+        second = self.layout("second")
+        return not (self.uses or second.outputs)
+
     def layout(self, name: str) -> Layout:
         """Layout of one of the functions ``value``, ``first``, ``second``."""
         return self.code.layout[name]

@@ -31,6 +31,7 @@ from processes import descendants, resident, rolled, session, spent, timed, work
 
 import ddp
 from ddp.interior.solve import is_small
+from ddp.systems.structure import is_underactuated
 from dynamics.robots.libraries import pin  # workers import this file, and need no Pinocchio
 from problems import arm, cartpole, gaits, pendulum, quadrotor, quadruped
 
@@ -158,7 +159,8 @@ def native(samples=1000):
         batch.solve({"x0": X0})
         warmed(problem, X0)
         loop, default, own, same, apart = [], [], [], 0, 0.0
-        alike = None if is_small(problem) else rollouts  # the steps of batches, too
+        small = is_small(problem) and is_underactuated(problem.dynamics)
+        alike = None if small else rollouts  # the steps of batches, too
         for rows in np.array_split(np.arange(samples), 5):
             found, a, _ = timed(lambda batch=batch, X0=X0: batch.solve({"x0": X0}))
             own.append(a / samples)

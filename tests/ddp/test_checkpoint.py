@@ -188,10 +188,10 @@ def test_a_solve_that_has_ended_is_read_and_not_made_again(tmp_path):
 
 def test_more_iterations_go_on_where_the_limit_was(tmp_path):
     problem, file = pendulum.swing_up(horizon=40), tmp_path / "file.npz"
-    few = ddp.solve(problem, ddp.DDP(max_iterations=5), checkpoint=file, throw=False)
+    few = ddp.solve(problem, ddp.DDP(max_iterations=5, step="rollout"), checkpoint=file, throw=False)
     assert not few.converged
     assert few.iterations == 5
-    more = ddp.solve(problem, checkpoint=file)
+    more = ddp.solve(problem, ddp.DDP(step="rollout"), checkpoint=file)
     assert more.converged
     assert more.history[:5] == few.history
 

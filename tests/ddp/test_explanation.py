@@ -187,8 +187,8 @@ def test_a_course_counts_iterations_that_have_no_records():
 
 
 def test_an_iteration_is_printed_in_a_line_with_what_it_leaves_open():
-    printed = list[str]()
-    solution = ddp.solve(pendulum.swing_up(), callback=lambda record: printed.append(str(record)))
+    printed, rollouts = list[str](), ddp.DDP(step="rollout")
+    solution = ddp.solve(pendulum.swing_up(), rollouts, callback=lambda record: printed.append(str(record)))
     assert len(printed) == solution.iterations
     for line, record in zip(printed, solution.history, strict=True):
         assert line.startswith(f"cost {record.cost:.6g} ")

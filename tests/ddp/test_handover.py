@@ -11,6 +11,7 @@ from test_full_space import noisy, point_to_point
 import ddp
 import problems
 from ddp.interior import handover
+from ddp.systems.structure import is_underactuated
 from dynamics import ContinuousDynamics, FunctionDynamics, RobotDynamics, load
 from problems import arm, cartpole, pendulum, quadruped
 from problems.constraints import VelocityLimits
@@ -64,6 +65,27 @@ def test_full_space_steps_begin_at_the_guess_where_states_are_few_and_the_first_
     swing = ddp.solve(problem)
     assert all(record.full_space for record in swing.history)
     assert swing.iterations <= most  # 16 and 15 where they wait for a short rollout
+
+
+def test_full_space_steps_begin_at_the_guess_where_few_states_are_driven():
+    problem = pendulum.swing_up()
+    swing, rolled = ddp.solve(problem), ddp.solve(problem, ddp.DDP(step="rollout"))
+    assert all(record.full_space for record in swing.history)
+    assert swing.iterations <= 9
+    assert swing.kind == "minimum"
+    assert swing.gap() == 0.0
+    assert swing.cost == pytest.approx(rolled.cost, rel=1e-12)
+
+
+def test_few_states_that_are_driven_roll_out_under_policies_and_where_asked_to():
+    problem = pendulum.swing_up()
+    earlier, moved = ddp.solve(problem), problem.starting_at(problem.x0 + 0.1)
+    for again in (
+        ddp.solve(moved, guess=earlier), ddp.solve(problem, ddp.DDP(reuse=2)),
+        ddp.solve(problem, ddp.DDP(max_iterations=30)),
+    ):  # fmt: skip
+        assert again.converged
+        assert not any(record.full_space for record in again.history)
 
 
 def test_rollouts_go_on_where_states_are_few_and_the_first_one_keeps_its_promise():
@@ -212,7 +234,9 @@ def test_motions_of_loose_tolerances_follow_from_their_controls(name, step):
     if step == "auto":
         batch = ddp.Batch(problem, 1, solver)
         batch.solve({"x0": problem.x0[None]})
-        np.testing.assert_allclose(batch.X[0], solution.X, rtol=1e-10, atol=1e-10)
+        rolls = not is_underactuated(problem.dynamics)  # in batches
+        alike = ddp.solve(problem, replace(solver, step="rollout")) if rolls else solution
+        np.testing.assert_allclose(batch.X[0], alike.X, rtol=1e-10, atol=1e-10)
 
 
 class Mine(ddp.Backtracking):
@@ -396,3 +420,14 @@ def test_what_rollouts_without_constraints_met_far_away_is_no_measure_of_steps_f
     alone, solution = ddp.solve(free, ddp.DDP(step="linear")), ddp.solve(free)
     assert solution.X[-1, 2] == pytest.approx(3.6**0.25, abs=5e-4)
     assert solution.iterations - alone.iterations == sum(not record.full_space for record in solution.history)
+
+
+@pytest.mark.parametrize("bend", [0.0, 1e-3])
+def test_linear_steps_are_rollouts(bend):
+    """A rollout of what is known to be linear is the full-space step, and costs less."""
+    dynamics = FunctionDynamics(lambda x, u: x + 0.1 * np.array([x[1], u[0] - bend * x[0] ** 2]), 2, 1)
+    assert dynamics.linear == (bend == 0.0)
+    costs = [ControlCost(np.zeros(1), np.ones(1))], [StateCost(dynamics, np.ones(2), np.full(2, 100.0))]
+    solution = ddp.solve(ddp.Problem(dynamics, *costs, np.zeros(2), 20))
+    assert solution.converged
+    assert {record.full_space for record in solution.history} == {bend > 0.0}

@@ -71,11 +71,13 @@ def test_a_cost_that_falls_to_zero_is_done():
     np.testing.assert_allclose(solution.X[-1], [0.3, 0.0], rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("step", ["auto", "rollout"])
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
-def test_controls_that_fall_to_zero_are_done(size):
+def test_controls_that_fall_to_zero_are_done(size, step):
     """Nothing but effort is asked for, at rest: neither states nor controls leave a scale behind."""
     problem = ddp.Problem(pendulum().dynamics, [Quadratic(np.array([0.0, 0.0, 1.0]), np.zeros(3))], [], np.zeros(2), 30)
-    assert ddp.solve(problem, guess=np.full((30, 1), size)).iterations <= 4
+    most = {"rollout": 4, "auto": 5}[step]  # full-space steps close the gaps of states in one more
+    assert ddp.solve(problem, ddp.DDP(step=step), guess=np.full((30, 1), size)).iterations <= most
 
 
 @pytest.mark.parametrize("solver", [ddp.DDP(), ddp.ILQR()], ids=["DDP", "iLQR"])

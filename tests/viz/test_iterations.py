@@ -26,7 +26,7 @@ def solved():
     iterations = viz.Iterations()
     seen = []
     watcher = SimpleNamespace(watch=lambda record, X, U: (seen.append(X.copy()), iterations.watch(record, X, U)))
-    return solve(pendulum.swing_up(), callback=watcher), iterations, seen
+    return solve(pendulum.swing_up(), DDP(step="rollout"), callback=watcher), iterations, seen
 
 
 def test_every_iteration_is_kept_with_its_states_and_its_record(solved):
@@ -86,7 +86,7 @@ def test_a_live_page_shows_the_newest_iteration_and_then_the_solution(solved):
     answer = asked(live.where, {"since": 0})
     assert "variant" not in answer
     assert answer["wait"] >= 0.3
-    solve(solution.problem, callback=live)
+    solve(solution.problem, DDP(step="rollout"), callback=live)
     answer = asked(live.where, {"since": 3})
     assert answer["since"] == solution.iterations
     scene = unpack(gzip.decompress(base64.b64decode(answer["variant"])))
