@@ -152,8 +152,8 @@ def mayne_times(row, ours, clock):
         mine[f"{solver}_ms"] = fastest(runs, clock)
     kinds = ours["ddp"][0]["hessians"]
     chosen = "ddp" if any(kind in SECOND_ORDER for kind in kinds) else "exact"
-    each = zip(iterations(ours[chosen], clock), ours[chosen][0]["hessians"], strict=True)
-    second_order = mean([spent for spent, kind in each if kind in SECOND_ORDER])
+    first, *each = zip(iterations(ours[chosen], clock), ours[chosen][0]["hessians"], strict=True)
+    second_order = mean([spent for spent, kind in each if kind in SECOND_ORDER] or first[:1])  # has the start in it
     gauss_newton = mean(iterations(ours["ilqr"], clock))
     each = zip(iterations(ours["quasi"], clock), ours["quasi"][0]["contractions"], strict=True)
     kept = [spent for spent, contraction in each if contraction == "kept"]
