@@ -182,9 +182,10 @@ class DDP:
         if not self._open or problem.constrained:
             return False
         d = problem.dynamics
-        few = has_few_states(d) and self.reuse == 0 and not ability(d, "linear")
-        if problem.limited or not (is_underactuated(d) or few):
-            return problem.limited
+        if problem.limited:
+            return True
+        if not is_underactuated(d) and (self.reuse > 0 or not has_few_states(d) or ability(d, "linear")):
+            return False
         s = self.search
         usual = isinstance(s, Backtracking) and Backtracking(s.share, s.shortest, s.generous) == PLAIN_SEARCH
         return usual and self.regularization is None

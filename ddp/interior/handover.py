@@ -19,7 +19,7 @@ rollouts go on; from where they were, if that was clear at once. Where states ar
 begin at the guess, at once where controls are as many as coordinates and dynamics not linear; else if the first
 rollout does not bring what it promised. If it does, rollouts go on to the end, as they do from the policy of an earlier
 solution, which need not be far from the next one. 224 random motions of fourteen systems with few states take 4142
-iterations, in 261 ms; 4975, in 308 ms, if those roll out that have as many controls.
+iterations; 4975, and 1.18 of the time, if those roll out that have as many controls as coordinates.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ WORSE = 0.01
 
 
 def begins_far(descent: Descent) -> End | None:
-    """End of rollouts before the first one, if states are few and all driven, or it leads astray; else None.
+    """End of rollouts before the first one, for problems with few states: if all are driven, or it leads astray.
 
-    It is the descent's `first` then, if states are few.
+    Else None, and what the first rollout found is the descent's `first`.
     """
     iterate, model, guess = descent.iterate, descent.model, descent.iterate.guess
     fresh = guess is not None and guess.earlier is None and not descent.history
