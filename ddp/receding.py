@@ -168,14 +168,8 @@ class RecedingHorizon(Closing):
         u = problem.dynamics.nominal_control(problem.x0)
         yield np.tile(problem.x0, (problem.horizon + 1, 1)), np.tile(u, (problem.horizon, 1))
 
-    def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in vars(self).items() if name != "_solves"}
-        return kept | {"workers": self._solves.workers}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
-        workers = state.pop("workers")
         vars(self).update(state)
-        self._solves = Successive(workers)  # makes memory and workers when the next solve needs them
         if self.solution is not None:
             self.solution = replace(self.solution, problem=self._solved.starting_at(self.solution.X[0]))
 

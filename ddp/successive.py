@@ -37,6 +37,7 @@ class Successive:
     """Solves of problems that differ in states, or in where terms are and what they refer to, but not in sizes.
 
     workers: as in `solve`; processes serve one and the same problem from several states alone.
+    Copies make memory and workers of their own when they first solve.
     """
 
     def __init__(self, workers: int | str | Workers = 1) -> None:
@@ -45,6 +46,9 @@ class Successive:
         self._traces: tuple[object, object] = None, None
         self._placed: tuple[Placed, ...] = ()
         self._closed = False
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.workers,)
 
     def prepare(self, problem: Problem, guess: Start, solver: DDP) -> None:
         """Make memory and workers; ProblemError for a bad guess."""

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,6 +86,13 @@ class Follower:
         self.started: float | None = None
         self.cut: dict[str, float] = {}
         self._forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def warm(self) -> None:
         """Compile what `control` and `plan` call, so that they answer in time from the first call on."""

@@ -1,5 +1,6 @@
 """A node of ROS drives robots by names of joints as their policies do, and lets go when measurements stop."""
 
+import pickle
 import sys
 import time
 from types import ModuleType, SimpleNamespace
@@ -120,6 +121,18 @@ def test_a_receding_horizon_plans_afresh_after_a_stop_elsewhere_or_a_restart():
         assert follower.control(0.5) is None
         assert follower.plan(0.5)
         np.testing.assert_allclose(follower.control(0.5), within_limits(follower.robot, receding.policy(0.5, x0)))
+
+
+def test_a_follower_in_a_pickle_acts_and_plans_on():
+    with ddp.RecedingHorizon(arm.reach("ur5", horizon=20)) as receding:
+        follower, x0 = interop.Follower(receding), receding.x0
+        tell(follower, 3.0, x0)
+        assert follower.plan(3.0)
+        sent = pickle.loads(pickle.dumps(follower))
+        for one in (follower, sent):
+            tell(one, 3.02, x0)
+            assert one.plan(3.02)
+        np.testing.assert_array_equal(sent.control(3.03), follower.control(3.03))
 
 
 def test_a_plan_that_a_restart_interrupts_is_not_followed(monkeypatch):

@@ -1,6 +1,7 @@
 """Gaits walk by commands: windows move on for free, feet land where they should, and robots stay up in MuJoCo."""
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pinocchio as pin
@@ -100,6 +101,16 @@ def test_a_robot_that_is_pushed_walks_on_as_commanded(walking):
     assert {"the plan", "path of FL_FOOT"} <= {entry.label for entry in drawn.legend}
     again = problems.simulate_receding(walking, 0.2, first)
     assert np.array_equal(again.play.X, run.play.X[: len(again.play.X)])  # it began anew
+
+
+def test_a_gait_in_a_pickle_walks_on(walking):
+    command, x = (0.2, 0.0, 0.1), walking.x0
+    walking.restart()
+    walking.plan(0.0, x, command)
+    sent = pickle.loads(pickle.dumps(walking))
+    one, other = (made.plan(0.1, x, command) for made in (walking, sent))
+    np.testing.assert_array_equal(one(0.13, x), other(0.13, x))
+    sent.close()
 
 
 def test_errors_stay_from_policy_to_policy_until_a_plan_begins(walking):
