@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddp.doubts import tell_doubts
 from ddp.errors import ProblemError, at_least_zero, choice, instance, positive, suggesting
 from ddp.feedback.policy import Policy, as_state
 from ddp.feedback.succession import Succession
@@ -152,6 +153,8 @@ class Walking(Closing):
         window = self._ground.window(step, x0, wanted)
         X = self.windows.nominal(step, window.path, window.floor)
         problem = self.windows.problem(step, x0, X, window.swings)
+        if last is None:
+            tell_doubts(problem)
         if last is None or step - last.step >= cycle.steps:
             solution = self._solves.solve(problem, follow_nominal(problem), FIRST)
         else:

@@ -113,6 +113,18 @@ def test_a_gait_in_a_pickle_walks_on(walking):
     sent.close()
 
 
+def test_a_gait_tells_once_what_its_robot_makes_doubtful(caplog):
+    robot = load("solo12")
+    robot.model.inertias[1].mass += 0.5
+    with problems.Walking(robot) as made:
+        for _ in range(2):
+            made.plan(0.0, made.x0)
+            made.restart()
+    said = [record.message for record in caplog.records if "since it was compiled" in record.message]
+    assert len(said) == 1
+    assert said[0].startswith("robot.model: inertias changed")
+
+
 def test_errors_stay_from_policy_to_policy_until_a_plan_begins(walking):
     system, rng, policies = walking.system, np.random.default_rng(3), Succession()
     walking.restart()
