@@ -19,6 +19,7 @@ from ddp.constraints.rows import Rows
 from ddp.costs import cost_table, faults
 from ddp.costs.batch import BatchTerm, inside, padded, weights_of
 from ddp.costs.objective import Objective
+from ddp.costs.terms import naming
 from ddp.derivatives import EXACT, FIRST, GAUSS_NEWTON, RECORDS, Derivatives, derivatives_of, numbers_of
 from ddp.doubts import tell_doubts
 from ddp.errors import ProblemError, affordable, as_array, instance, positive, settle, steps, suggesting
@@ -177,7 +178,8 @@ class Problem:
             renew()
         for placed in self.placed:
             if renew := getattr(inside(placed.constraint), "renew", None):
-                renew()
+                with naming(placed.name, slice(placed.start, placed.stop)):
+                    renew()
         known = {name: vars(self)[name].afresh for name in ("rows", "limited_rows") if name in vars(self)}
         if not all(rows.is_current for rows in known.values()):
             vars(self).update({name: rows.moved(self.placed) for name, rows in known.items()})

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ddp import differences
-from ddp.errors import REAL, DDPError, ProblemError, as_array, line_of, other_arguments, said, settle, suggesting
+from ddp import differences, errors
+from ddp.errors import REAL, DDPError, ModelError, ProblemError, as_array, line_of, said, settle, suggesting
 from ddp.matrices import symmetric
 from ddp.protocols import Array, CostFunction, Term
 from ddp.systems.system import System
@@ -30,7 +30,10 @@ class TermError(Exception):
 
 
 class naming:  # noqa: N801 -- called like a function, at every solve: as a generator it takes three times as long
-    """Turn the failure of a term's or a constraint's own code into a ProblemError that names it and the knot."""
+    """Turn the failure of a term's or a constraint's own code into a ProblemError that names it and the knot.
+
+    A ModelError, of a function that cannot be traced any more, stays one.
+    """
 
     __slots__ = "_knots", "_name"
 
@@ -47,8 +50,9 @@ class naming:  # noqa: N801 -- called like a function, at every solve: as a gene
         if isinstance(failure, TermError):
             knot = min(knots.start + failure.row, knots.stop - 1)  # differences have several rows beside one knot
             raise ProblemError(f"{name}: {failure} at knot {knot}{line_of(failure.__cause__)}") from failure.__cause__
-        if isinstance(failure, ProblemError):
-            raise ProblemError(f"{name}: {failure}") from failure
+        if isinstance(failure, ProblemError | ModelError):
+            kind = ModelError if isinstance(failure, ModelError) else ProblemError
+            raise kind(f"{name}: {failure}") from failure
         if isinstance(failure, Exception) and not isinstance(failure, DDPError):
             where = f"at knots {knots.start} to {knots.stop - 1}"
             raise ProblemError(
@@ -204,7 +208,7 @@ def called(row: int, name: str, function: Callable[[Array, Array], Any], x: Arra
     try:
         return function(x.copy(), u.copy())  # theirs to write on
     except Exception as reason:
-        if isinstance(reason, TypeError) and (own := other_arguments(function, 2)):
+        if isinstance(reason, TypeError) and (own := errors.other_arguments(function, 2)):
             what = f"{name}: expected a function of x and u (zeros at the end), got one of {own}"
             raise TermError(row, what) from reason
         raise TermError(row, f"{name} raised {type(reason).__name__}: {reason}") from reason
