@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -89,6 +90,9 @@ NUMBERS = {
 UNIT_NUMBERS = {kind: own.space.unit for kind, own in NUMBERS.items() if own.space.unit is not None}
 """Numbers of a kind whose squares add up to one: quaternions, (cos, sin)."""
 
+UNIT = 1e-6
+"""How far lengths of axes may be from 1."""
+
 _CHAINS = ("JointModelUniversal", "JointModelSphericalZYX", "JointModelComposite")
 
 _ADVICE = {"JointModelMimic": "Make it a joint of its own, or fix it and add what it carries to the link before"}
@@ -113,6 +117,13 @@ def subspace(model: pin.Model, j: int) -> Array:
     data = joint.createData()
     joint.calc(data, pin.neutral(model))
     return np.asarray(data.S, dtype=np.float64).reshape(6, joint.nv).T.copy()
+
+
+def check_axis(model: pin.Model, j: int, S: Array) -> None:
+    """Raise ModelError where joint j, with subspace S (nj, 6), has an axis that is not finite, or not of length 1."""
+    part = S[0, :3] if _KINDS[model.joints[j].shortname()] == PRISMATIC else S[0, 3:]
+    if len(S) == 1 and not (np.isfinite(S).all() and abs(math.hypot(*part) - 1.0) < UNIT):
+        raise ModelError(f"{model.name}: joint {model.names[j]!r}: expected an axis of length 1, got {part}")
 
 
 def joint_index(model: pin.Model, name: str) -> int:

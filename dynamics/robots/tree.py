@@ -177,7 +177,8 @@ def arrays_of(model: pin.Model, rods: Collection[int] = ()) -> dict[str, Any]:
     subspace, copied = np.zeros((nv, 6)), copied_numbers(model)
     for b, joint in enumerate(found):
         if b not in rods:
-            subspace[joint.idx_v : joint.idx_v + joint.nv] = joints.subspace(model, b + 1)
+            subspace[joint.idx_v : joint.idx_v + joint.nv] = S = joints.subspace(model, b + 1)
+            joints.check_axis(model, b + 1, S)
     _check_bodies(model, copied["placement"], copied["inertia"])
     parent, sizes = np.array(list(model.parents)[1:]) - 1, [(joint.nq, joint.nv) for joint in found]
     return {

@@ -71,6 +71,21 @@ def test_a_joint_that_is_not_supported_is_named_with_its_type():
         dynamics.load(model)
 
 
+@pytest.mark.parametrize("joint", [
+    pin.JointModelUniversal(), pin.JointModelRevoluteUnaligned(), pin.JointModelPrismaticUnaligned(),
+    pin.JointModelHelicalUnaligned(np.array([0.0, 1.0, 0.0]), 0.1),
+])  # fmt: skip
+def test_an_axis_whose_length_is_not_one_is_named(joint):
+    for axis in ("axis", "axis1"):
+        if hasattr(joint, axis):
+            setattr(joint, axis, np.array([0.0, 0.0, 2.0]))
+    model = pin.Model()
+    j = model.addJoint(0, joint, pin.SE3.Identity(), "pin")
+    model.appendBodyToJoint(j, pin.Inertia.Random(), pin.SE3.Identity())
+    with pytest.raises(ModelError, match=r"joint 'pin.*': expected an axis of length 1, got \[0. 0. "):
+        dynamics.load(model)
+
+
 def test_gravity_that_is_not_uniform_is_refused():
     model = pin.buildSampleModelManipulator()
     model.gravity = pin.Motion(np.array([0.0, 0.0, -9.81, 0.1, 0.0, 0.0]))
