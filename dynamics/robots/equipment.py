@@ -79,7 +79,8 @@ def as_actuation(value: ArrayLike, nv: int, cables: int = 0, least: int = 1) -> 
     S = as_array("actuation", value, (nv, None))
     if S.shape[1] < max(cables, least):
         wanted = f"{cables} columns, the first for tendons and wrenches" if cables else "one column"
-        raise ProblemError(f"actuation: expected at least {wanted}, got shape {S.shape}")
+        advice = "" if S.size else f"; robots without tendons, wrenches or motors take np.eye({nv}), a force for each v"
+        raise ProblemError(f"actuation: expected at least {wanted}, got shape {S.shape}{advice}")
     return S
 
 

@@ -162,7 +162,7 @@ def test_linearised_flow_is_the_log_of_the_nonlinear_one_to_second_order(seed):
         ({"q": np.zeros(18)}, "q: expected shape (19,), got (18,)"),
         ({"tau": np.zeros(12)}, "tau: expected shape (18,), got (12,)"),
         ({"actuation": np.zeros((12, 18))}, "actuation: expected 18 rows of numbers, got (12, 18)"),
-        ({"actuation": np.zeros((18, 0))}, "actuation: expected at least one column, got shape (18, 0)"),
+        ({"actuation": np.zeros((18, 0))}, "actuation: expected at least one column, got shape (18, 0); robots"),
         ({"contacts": "lf_foot"}, "contacts: expected a list of Contacts, got 'lf_foot'"),
         ({"fext": np.zeros((3, 6))}, "fext: expected shape (14, 6), got (3, 6)"),
     ],
