@@ -150,4 +150,5 @@ def _telling() -> Iterator[None]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_origins(), "__version__"})
+    """All names that are meant, for completion: not what this file imports for itself."""
+    return sorted({*_origins(), "__all__", "__version__", *(name for name in globals() if name.startswith("__"))})
