@@ -98,9 +98,12 @@ sys.modules[__name__].__class__ = _Front
 
 
 def _own(module: ModuleType) -> list[str]:
-    """Names of a module of mayne that make parts of problems: not all that it imports."""
-    rooms = ("problems.", "dynamics.")
-    return [name for name, value in vars(module).items() if callable(value) and value.__module__.startswith(rooms)]
+    """Names that a module of mayne is for: of its part of `problems`, or imported here by name."""
+    part = f"problems.{module.__name__.rpartition('.')[2]}"
+    imports = (node for node in _statements(Path(str(module.__file__))) if isinstance(node, ast.ImportFrom))
+    listed = {alias.asname for node in imports for alias in node.names} | {*getattr(sys.modules[part], "__all__", ())}
+    found = [(name, value) for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+    return [name for name, value in found if name in listed or value.__module__.startswith(part)]
 
 
 def _refuse(module: ModuleType, name: str) -> NoReturn:

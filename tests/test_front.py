@@ -221,6 +221,9 @@ def test_modules_list_what_makes_problems_and_name_it_where_a_name_is_unknown():
     listed = dir(mayne.gaits)
     assert {"bound", "jump", "pace", "stand", "step", "trot", "walk", "Schedule"} <= set(listed)
     assert not {"np", "ArrayLike", "ProblemError", "suggesting", "Gait"} & set(listed)
+    assert dir(mayne.arm) == ["lock", "obstacles", "out_of_reach", "reach", "throw"]
+    assert {"FramePose", "ForceLimits", "GravityTorqueCost"} <= set(dir(mayne.costs))
+    assert {"AtPose", "Robot", "state_layout"}.isdisjoint(dir(mayne.costs))
     with pytest.raises(AttributeError, match=r"'mayne\.gaits' has no attribute 'gallop'; known are .*'bound'"):
         mayne.gaits.gallop  # noqa: B018
     with pytest.raises(AttributeError, match="did you mean 'trot'"):
