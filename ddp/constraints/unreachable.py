@@ -231,7 +231,7 @@ def _least(
         held = ((low >= U) & (g[:, n:] > 0.0)) | ((high <= U) & (g[:, n:] < 0.0))
         scaled[:, :, n:][np.broadcast_to(held[:, None], (*r.shape, U.shape[1]))] = 0.0
         g[:, n:][held] = 0.0
-        H = np.einsum("kia,kib->kab", scaled, scaled)
+        H = scaled.swapaxes(1, 2) @ scaled
         sizes = H[:, diagonal, diagonal]
         H[:, diagonal, diagonal] += damping * sizes + EPSILON * sizes.max(axis=1, keepdims=True) + TINY
         step = -np.linalg.solve(H, g[:, :, None])[:, :, 0]
