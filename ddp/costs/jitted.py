@@ -177,7 +177,7 @@ def _cost(adding, first, X, U, scale, order, l, lz, lzz):  # type: ignore[no-unt
 
 def _row_of(x, u):  # type: ignore[no-untyped-def]
     """A diagonal as a row (1, m)."""
-    return hessian(x, u)[None]
+    return hessian(x, u)[None, :]
 
 
 def _hessian_by_gradients(x, u):  # type: ignore[no-untyped-def]

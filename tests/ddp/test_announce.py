@@ -247,12 +247,11 @@ def test_seconds_of_a_solve_are_without_compiling(monkeypatch):
 
 def test_seconds_are_those_of_attempts_that_are_not_kept_too():
     robot, x0 = load("ur5"), arm.reach("ur5").x0
-    turned = frame_placement(robot, x0[:6] + np.array([3.0, 0.5, -1.0, 1.0, 2.0, 1.0]), "tool0")
+    turned = frame_placement(robot, x0[:6] + np.array([-1.3, -2.4, 1.4, -1.0, -2.8, -2.2]), "tool0")
     seen = list[ddp.Record]()
-    solution = ddp.solve(arm.reach("ur5", turned), callback=seen.append)
+    solution = ddp.solve(arm.reach("ur5", turned, horizon=34), callback=seen.append)
     assert len(seen) == solution.iterations
-    own = [record.cost for record in solution.history]
-    assert own != [record.cost for record in seen]  # the first of two starts is kept
+    assert solution.cost < 0.95 * seen[-1].cost  # the first of two starts is kept
     assert sum(record.seconds for record in solution.history) <= solution.seconds
 
 
