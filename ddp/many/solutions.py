@@ -18,6 +18,7 @@ from ddp.many.rows import ARRAYS, SCALARS, STARTS, Source, as_texts, solution_of
 from ddp.many.store import TEXTS, Kept, attribute, opened, reading, waiting
 from ddp.problem import Problem
 from ddp.protocols import Array
+from ddp.solutions.columns import to_pandas
 from ddp.solutions.solution import Solution
 
 ALIKE = 1e-5
@@ -55,6 +56,9 @@ class Edge(NamedTuple):
     moved: float
     ratio: float
 
+
+TABLE = "cost", "gradient", "violation", "iterations", "work", "converged", "kind", "start", "parent", "sentence"
+"""Columns of `Solutions.to_pandas`, beside what varied."""
 
 _NAMES = {*ARRAYS, *(scalar for scalar, _ in SCALARS)} - {"row"}
 
@@ -204,6 +208,17 @@ class Solutions:
         for i in np.flatnonzero(self.done & ~self.converged.astype(bool)).tolist():
             found.append(Failure(i, self.sentence[i], bool(np.isfinite(self.cost[i]))))
         return found
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame with a row for each sample: what varied, then cost, iterations and all else of one number.
+
+        What varied in several numbers has a column for each, ``x0[3]``, ``target[0, 3]``; ``start`` is in words.
+        Samples without a row yet are left out. Raises ProblemError without pandas.
+        """
+        table = {f"{name}{list(at) or ''}": values[:, *at] for name, values in self.over.items()
+                 for at in np.ndindex(values.shape[1:])}  # fmt: skip
+        table |= {name: getattr(self, name) for name in TABLE} | {"start": np.array(STARTS)[self.start]}
+        return to_pandas(table, "cost, iterations and others are arrays", "sample").loc[self.done]
 
     def consistency(self) -> list[Edge]:
         """Edges of the tree of neighbours along which the solution jumps: borders of local minima, the longest first.

@@ -117,13 +117,14 @@ def to_dict(solution: Solution, system: System) -> dict[str, Any]:
     return found | {"history": past}
 
 
-def to_pandas(table: Mapping[str, Array]) -> Any:
-    """`as_table` as a pandas.DataFrame whose index is the time."""
+def to_pandas(table: Mapping[str, Any], without: str = "to_dict has the arrays", index: str = "time") -> Any:
+    """A pandas.DataFrame of columns, of which one may be the index; ProblemError, with what does ``without``."""
     try:
         import pandas
     except ModuleNotFoundError:
-        raise ProblemError("to_pandas: pandas is not installed, `pip install pandas`; to_dict has the arrays") from None
-    return pandas.DataFrame(table).set_index("time")
+        raise ProblemError(f"to_pandas: pandas is not installed, `pip install pandas`; {without}") from None
+    made = pandas.DataFrame(table)
+    return made.set_index(index) if index in made else made.rename_axis(index)
 
 
 def torques(system: System, X: Array, U: Array) -> Columns:

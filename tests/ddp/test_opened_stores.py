@@ -45,6 +45,20 @@ def test_a_store_is_opened_with_no_problem_that_differs_in_anything_else(problem
         ddp.Solutions.open(tmp_path / "a.zarr", reach.varying({"terminal[0].weights": np.ones(6)}))
 
 
+def test_solutions_are_a_table_with_a_row_for_each_sample_that_is_there(problem, over, serial, tmp_path):
+    table = serial.to_pandas()
+    assert len(table) == len(serial)
+    assert table["cost"].to_numpy() == pytest.approx(serial.cost, abs=0.0)
+    assert table["start"].tolist() == [serial.starts[i] for i in serial.start]
+    columns = {f"{name}{list(at) or ''}": (name, at) for name in over for at in np.ndindex(over[name].shape[1:])}
+    assert set(columns) < set(table)
+    for column, (name, at) in columns.items():
+        assert np.array_equal(table[column], over[name][:, *at])
+    share = {"executor": 1, "start": "neighbours", "shard": (3, 3), "verify": False}
+    part = ddp.solve_many(problem, over, into=tmp_path / "a.zarr", **share)
+    assert len(part.to_pandas()) == part.done.sum() < len(part)
+
+
 def test_inertias_do_not_depend_on_the_masses_before():
     robot, rng = arm.reach("ur5").dynamics.robot, np.random.default_rng(0)
     masses = robot.masses
