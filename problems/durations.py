@@ -59,6 +59,10 @@ CAUTION, GROW, SHRINK = 0.3, 2.0, 0.25
 PHASES, WHOLE = (0.5, 2.0), (0.1, 10.0)
 """Least and most durations by default: of phases, and of all of a motion without, in multiples of their own."""
 
+PATIENCE, FEW = 4, 20
+"""Solves end after so many times the fewest iterations of one that converged, or of these few: they begin at its
+motion, and where durations are too short for limits there is none."""
+
 RESOLVED, COARSE = 1e-13, 1e-3
 """Shares of the cost, and of durations, that cannot be told from rounding; and what, all the same, is no minimum."""
 
@@ -359,16 +363,19 @@ class _Search:
 
     def at(self, T: Array, guess: Start) -> _Point:
         """The optimum for durations."""
-        watch = Stopwatch()
-        solution = solve(with_durations(self.problem, T), self.solver, guess, self.callback, False, self.workers)
+        watch, solver = Stopwatch(), self.solver
+        if taken := [trial.iterations for trial in self.history if trial.converged]:
+            most = PATIENCE * max(min(taken), FEW)
+            solver = replace(solver, max_iterations=min(solver.max_iterations, most))
+        solution = solve(with_durations(self.problem, T), solver, guess, self.callback, False, self.workers)
         g, value, share = np.full(len(T), np.nan), np.nan, np.nan
         if solution.converged:
             g = gradient(solution) + self.price * (T > 0.0)
             value = self.value_of_time(T, g)
             share = float(np.abs(self.slopes(T, g, value)).max() / max(abs(solution.cost), 1e-12))
         forced = sum(float((found.multipliers * found.violation).sum()) for found in solution.residuals())
-        cost, taken = solution.cost + forced + self.price * float(T.sum()), watch.seconds
-        self.history.append(Trial(T, cost, share, solution.iterations, taken, solution.converged))
+        cost = solution.cost + forced + self.price * float(T.sum())
+        self.history.append(Trial(T, cost, share, solution.iterations, watch.seconds, solution.converged))
         return _Point(T, solution, g, value, cost, share)
 
     def value_of_time(self, T: Array, g: Array) -> float:

@@ -15,7 +15,7 @@ from uneven_steps import fourth, uneven
 import ddp
 import viz
 from ddp.errors import ProblemError
-from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics
+from dynamics import Contact, FunctionDynamics, Phase, PhasedDynamics, RobotDynamics, load
 from dynamics.robots.model import Robot
 from problems import gaits, legged
 from problems.constraints import StateEquality
@@ -328,3 +328,16 @@ def test_other_bad_input_is_named():
         friction_cone(two, feet, 0.5, 1.0, phase=2)
 
 
+def test_durations_too_short_for_limits_are_given_up_soon():
+    robot = load("ur5")
+    system, rest = RobotDynamics(robot, 0.02), np.concatenate([robot.q0, np.zeros(6)])
+    there = StateEquality(system, rest + np.repeat([0.5, 0.0], 6))
+    kept = {"terminal_constraints": [there], "control_limits": robot.control_limits.T}
+    problem = ddp.Problem(system, [ControlCost(np.zeros(6), np.full(6, 1e-6))], [], rest, 30, **kept)
+    timed = solve_durations(problem, FreeDurations(price=1.0))
+    shorter = [trial for trial in timed.history if trial.durations[0] < timed.durations[0] - 1e-9]
+    assert timed.converged
+    assert shorter
+    assert not any(trial.converged for trial in shorter)
+    assert max(trial.iterations for trial in shorter) <= 80
+    assert not ddp.solve(with_durations(timed.solution.problem, 0.99 * timed.durations), throw=False).converged
