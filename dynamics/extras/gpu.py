@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
 
+import numba
 import numpy as np
 from numba import cuda, types
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,9 @@ from dynamics.rigid_bodies import batch
 from dynamics.rigid_bodies.rigid_body import ForwardDerivatives, ForwardHessian, InverseDerivatives, InverseHessian
 from dynamics.rigid_bodies.samples import Samples
 from dynamics.robots.model import Robot, check_rigid
+
+APART = 0, 67
+"""The first numba that tells the code of processors and GPUs apart: before, the one is lost where the other is made."""
 
 WARP = 32
 """Threads that run together: their numbers lie side by side."""
@@ -181,6 +185,8 @@ class GpuDynamics:
 
     def __init__(self, robot: Robot, threads: int | None = None) -> None:
         check_rigid(robot)
+        if numba.version_info.short < APART:
+            raise ModelError(f"GpuDynamics: expected numba 0.67 or later, got {numba.__version__}")
         if robot.loops:
             raise ModelError(f"{robot.name} has loops, which only RobotDynamics(integrator='implicit-euler') holds")
         if not cuda.is_available():

@@ -4,6 +4,7 @@ import importlib.util
 import re
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 from numba import types
@@ -20,8 +21,8 @@ from dynamics.rigid_bodies import batch
 
 
 def has_compiler():
-    """Whether CUDA's compiler is there: an extra, and not for macOS."""
-    if importlib.util.find_spec("numba_cuda") is None:
+    """Whether CUDA's compiler is there: an extra, with numba from 0.67 on, and not for macOS."""
+    if importlib.util.find_spec("numba_cuda") is None or numba.version_info.short < (0, 67):
         return False
     from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
