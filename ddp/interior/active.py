@@ -17,6 +17,7 @@ from numba import float64
 from numba.types import UniTuple
 
 from ddp.compiling.kernel import apart, kernel
+from ddp.costs.cost_table import place
 from ddp.interior import active_rows
 from ddp.interior.barrier import PROXIMAL
 from ddp.interior.correction import BLENDED
@@ -136,7 +137,7 @@ def settled(p, s, sets):
         h = Horizon(p.horizon)
         rows = array_at(address_of(h.rows), (p.N, p.nu * (p.n + p.nu + 1)))
         of = arrays(p)
-        length, known = absolute(array_at(p.x, ((p.N + 1) * p.n,)))[0], s.largest
+        length, known = absolute(p.x, (p.N + 1) * p.n)[0], s.largest
         if s.led and tried > 1 and length > GROWN * longest:
             return UNSETTLED
         longest = max(longest, length)
@@ -177,9 +178,9 @@ def swept(p, s, most):
 @apart(returns=UniTuple(float64, 2))
 def openness(p, gaps, values):
     """Price what is open by the multipliers of a step: with gaps (N n,) and values (M,) before it; and at the point."""
-    a, b, weights = ends(p), rows_at(p.given), array_at(p.weights, (p.N * p.n,))
-    closed = priced(weights, gaps) + active_rows.price(b.bounds, b.give, a.target, values)
-    opened = priced(weights, array_at(p.opened, (p.N * p.n,)))
+    a, b, count = ends(p), rows_at(p.given), p.N * p.n
+    closed = priced(p.weights, place(gaps), count) + active_rows.price(b.bounds, b.give, a.target, values)
+    opened = priced(p.weights, p.opened, count)
     return closed, opened + active_rows.price(b.bounds, b.give, a.target, array_at(p.values, (p.M,)))
 
 

@@ -10,7 +10,8 @@ from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
 from ddp.costs.hessians import DOWN_TO, EPSILON, weighed
 from ddp.interior.filter import Filter, clear_filter
-from ddp.interior.passes import beyond, judge, judged, priced_openness, priced_rows, violation
+from ddp.interior.passes import beyond, judge, judged, priced_openness
+from ddp.interior.passes_of_rows import priced_rows, violation
 from ddp.interior.trials import penalised
 from ddp.protocols import Array
 

@@ -15,10 +15,12 @@ from ddp.interior import course
 from ddp.interior.correction import first_definite, is_long, revise_shift
 from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, funnel
 from ddp.interior.memory import NUMBERS, Memory
-from ddp.interior.passes import arrive, judge, judged, left_open
+from ddp.interior.passes import arrive, judge, judged
+from ddp.interior.passes_of_rows import left_open
 from ddp.interior.trials import accept, along, find_multipliers, measure, penalised, rolled, violated, widest
 from ddp.machine.addresses import array_at
 from ddp.machine.algebra import dot
+from ddp.machine.memory import floats_at
 from ddp.machine.variables import struct_like
 from ddp.models.attempt import EXACT, GAUSS_NEWTON, LEVENBERG_MARQUARDT
 from ddp.solutions.status import Record
@@ -239,7 +241,7 @@ def is_taken(s, p, trial, theta, phi, slope, alpha):
     return accepted
 
 
-@kernel
+@apart(returns=boolean)
 def lowers_lagrangian(p, trial, slope, alpha):
     """Whether a trial lowers the Lagrangian, with multipliers where the step leads, by a share of what that promises.
 
@@ -247,9 +249,8 @@ def lowers_lagrangian(p, trial, slope, alpha):
     Lagrangian counts these by what they will cost (Ulbrich 2004).
     """
     find_multipliers(p)
-    weights, shape = array_at(p.to_weights, (p.N * p.n,)), (p.N * p.n,)
-    before = dot(weights, array_at(p.opened, shape), p.N * p.n)
-    after = dot(weights, array_at(p.tried_gaps, shape), p.N * p.n)
+    weights, count = floats_at(p.to_weights), p.N * p.n
+    before, after = dot(weights, floats_at(p.opened), count), dot(weights, floats_at(p.tried_gaps), count)
     promised = alpha * (before - slope)
     return promised > 0.0 and trial.cost + after - p.cost - before <= -SHARE * promised
 

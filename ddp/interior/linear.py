@@ -45,12 +45,14 @@ def add_transposed(g, M, z, rows, columns, apart):
 
 @kernel
 def bend(horizon, weights):
-    """J and C of all gaps, see `sweeps.gaps`, C contracted with weights (N, n): for sweeps that find them known."""
+    """J and C of all gaps, see `sweeps.gaps`, C contracted with weights (N, n): for sweeps that find them known.
+
+    weights: their address.
+    """
     p = Horizon(horizon)
     if is_bent(p):
-        weight = np.int64(weights.ctypes.data)
         for t in range(p.N):
-            at = weight + 8 * t * p.n
+            at = weights + 8 * t * p.n
             call_contraction(p.closing, p.closing_context, address_of(p.gaps[t]), at, own(p.bends, t))
 
 

@@ -58,10 +58,14 @@ def gauge(size, out):
 
 
 @kernel
-def sizes(of_gaps, residual):
-    """The 2-norm of gaps, of which are `sums`, and residual (M,), and the largest of each; all NaN if a number is."""
+def sizes(of_gaps, residual, count):
+    """The 2-norm of gaps, of which are `sums`, and residual (count,), and the largest of each; all NaN if a number is.
+
+    Numbers of this kernel, and of `absolute`, `sums`, `slope` and `priced`, are at addresses: arrays, of seven words,
+    would make compiling the callers take longer.
+    """
     squares, _, gap = of_gaps
-    others, _, missed = sums(residual)
+    others, _, missed = sums(residual, count)
     squares += others
     if squares != squares:
         return squares, squares, squares
@@ -69,16 +73,16 @@ def sizes(of_gaps, residual):
 
 
 @kernel
-def absolute(numbers):
-    """The largest of |numbers| (M,), and their sum; both NaN if one is."""
-    _, total, largest = sums(numbers)
+def absolute(numbers, count):
+    """The largest of |numbers| (count,), and their sum; both NaN if one is."""
+    _, total, largest = sums(numbers, count)
     return largest if total == total else total, total
 
 
 @kernel
-def sums(numbers):
-    """Σ x², Σ |x| and the largest |x| of (M,), each of eight parts side by side; only sums know NaN."""
-    x, count = rows_of(numbers), numbers.shape[0]
+def sums(numbers, count):
+    """Σ x², Σ |x| and the largest |x| of (count,), each of eight parts side by side; only sums know NaN."""
+    x = floats_at(numbers)
     squares = total = largest = load_some(x, 0, 0)
     for i in range(0, count, WIDTH):
         a = load_some(x, i, count - i)
@@ -100,14 +104,14 @@ def sum_of(parts):
 
 
 @kernel
-def slope(lz, x, u):
+def slope(lz, x, u, N, n, nu):
     """The change of the cost of gradients lz (N+1, nz) along x (N+1, n), u (N, nu)."""
-    n, nu, g, dx, du = x.shape[1], u.shape[1], rows_of(lz), rows_of(x), rows_of(u)
-    total = load_some(g[0], 0, 0)
-    for t in range(x.shape[0]):
-        total = add_products(total, g[t], dx[t], n)
-        if t < u.shape[0]:
-            total = add_products(total, g[t][n:], du[t], nu)
+    g, dx, du = floats_at(lz), floats_at(x), floats_at(u)
+    total = load_some(g, 0, 0)
+    for t in range(N + 1):
+        total = add_products(total, g[t * (n + nu) :], dx[t * n :], n)
+        if t < N:
+            total = add_products(total, g[t * (n + nu) + n :], du[t * nu :], nu)
     return sum_of(total)
 
 
@@ -120,16 +124,16 @@ def add_products(total, a, b, count):
 
 
 @kernel
-def priced(multipliers, numbers):
-    """Σ |multiplier · number| of (M,)."""
-    y, x, count = rows_of(multipliers), rows_of(numbers), numbers.shape[0]
+def priced(multipliers, numbers, count):
+    """Σ |multiplier · number| of (count,)."""
+    y, x = floats_at(multipliers), floats_at(numbers)
     total = load_some(x, 0, 0)
     for i in range(0, count, WIDTH):
         total += magnitude(load_some(y, i, count - i) * load_some(x, i, count - i))
     return sum_of(total)
 
 
-@apart
+@kernel
 def let_limits_hold(error, U, lower, upper):
     """Take what limits hold out of the Lagrangian's gradient ``error`` (N+1, nz) in controls U (N, nu)."""
     n = error.shape[1] - U.shape[1]
@@ -172,21 +176,22 @@ def put(to, numbers):
 
 
 @apart
-def in_units(rows, units):
-    """Multiply rows (., m) by units of their numbers, of which there may be more."""
-    for t in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            rows[t, i] *= units[i]
+def in_units(rows, count, size, units):
+    """Multiply rows (count, size) by units of their numbers, of which there may be more."""
+    x, unit = floats_at(rows), floats_at(units)
+    for t in range(count):
+        for i in range(size):
+            x[t * size + i] *= unit[i]
 
 
 @apart(returns=UniTuple(float64, 2))
-def absolute_in_units(rows, units):
-    """`absolute` of rows (., m) that are multiplied by units of their numbers."""
-    largest, total = 0.0, 0.0
-    for t in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            size = abs(rows[t, i]) * units[i]
-            largest, total = max(largest, size), total + size
+def absolute_in_units(rows, count, size, units):
+    """`absolute` of rows (count, size) that are multiplied by units of their numbers."""
+    largest, total, x, unit = 0.0, 0.0, floats_at(rows), floats_at(units)
+    for t in range(count):
+        for i in range(size):
+            own = abs(x[t * size + i]) * unit[i]
+            largest, total = max(largest, own), total + own
     return largest if total == total else total, total
 
 

@@ -160,7 +160,7 @@ def arrays(p):
     N, n, nu, M = p.N, p.n, p.nu, p.M
     states, controls, rows = (N + 1, n), (N, nu), (M,)
     return Arrays(
-        integers_at(p.table, (p.placed, WORDS)), array_at(p.J, (p.entries,)), array_at(p.lz, (N + 1, n + nu)),
+        table_of(p), array_at(p.J, (p.entries,)), array_at(p.lz, (N + 1, n + nu)),
         array_at(p.to_lz, (N + 1, n + nu)), array_at(p.x, states), array_at(p.u, controls), array_at(p.y, states),
         array_at(p.moved, rows), array_at(p.costate, states), array_at(p.weights, (N, n)),
         array_at(p.to_costate, states), array_at(p.to_weights, (N, n)), array_at(p.error, (N + 1, n + nu)),
@@ -171,6 +171,12 @@ def arrays(p):
 def constraints_of(p):
     """Table of the constraints of a `Memory`; the rest of its table are limits of controls."""
     return integers_at(p.table, (p.placed - p.limited, WORDS))
+
+
+@inline
+def table_of(p):
+    """Table of the rows of a `Memory`: of constraints, and of limits of controls."""
+    return integers_at(p.table, (p.placed, WORDS))
 
 
 @inline

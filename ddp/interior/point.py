@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ddp.constraints.impossible import Held
-from ddp.interior import passes, trials
+from ddp.interior import passes, passes_of_rows, trials
 from ddp.interior.barrier import Barrier
 from ddp.interior.layout import workplace
 from ddp.interior.passes import NO_WAY, Judged, Way
@@ -99,7 +99,7 @@ class Point:
     @property
     def violation(self) -> tuple[float, float]:
         """Excess over bounds of elastic rows that would not have to give way: see `row_steps.violation`."""
-        most, total = passes.violation(self._address) if self.bounds.size else (0.0, 0.0)
+        most, total = passes_of_rows.violation(self._address) if self.bounds.size else (0.0, 0.0)
         return float(most), float(total)
 
     @property

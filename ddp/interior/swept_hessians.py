@@ -4,7 +4,7 @@
 from ddp.compiling.kernel import apart, kernel
 from ddp.constraints.row_table import add_squares
 from ddp.interior.measures import copy, spread
-from ddp.interior.memory import arrays, rows_at, units_of
+from ddp.interior.memory import rows_at, table_of, units_of
 from ddp.machine.addresses import array_at, integers_at
 
 
@@ -15,16 +15,23 @@ def fill(p, exact):
     ``dense``, ``separable``, ``costs_separable`` knots: where Hessians are, and are not, and where those of costs are
     diagonals. Beyond so many of the first rows and columns as are ``coupled`` those that are swept are diagonal.
     """
-    knots = (p.N + 1,)
-    dense, separable = integers_at(p.dense, knots), integers_at(p.separable, knots)
-    a, shape, flat = arrays(p), (p.N + 1, p.n + p.nu, p.n + p.nu), (p.N + 1, p.n + p.nu)
-    own, diagonal = array_at(p.diagonal, flat), array_at(p.to_diagonal, flat)
-    H, out = array_at(p.exact if exact else p.lzz, shape), array_at(p.to_exact if exact else p.to_lzz, shape)
     copy(p.to_diagonal, p.diagonal, (p.N + 1) * (p.n + p.nu))
+    if p.any_dense != 0 or p.M > 0:
+        fill_dense(p, exact)
+
+
+@apart
+def fill_dense(p, exact):
+    """`fill` where costs have Hessians, or there are rows."""
+    knots, nz = (p.N + 1,), p.n + p.nu
+    diagonal, separable = array_at(p.to_diagonal, (p.N + 1, nz)), integers_at(p.separable, knots)
+    shape = (p.N + 1, nz, nz)
+    H, out = array_at(p.exact if exact else p.lzz, shape), array_at(p.to_exact if exact else p.to_lzz, shape)
     if p.any_dense != 0:
-        spread(dense, integers_at(p.costs_separable, knots), integers_at(p.coupled, knots), own, H, out)
+        own, of_costs = array_at(p.diagonal, (p.N + 1, nz)), integers_at(p.costs_separable, knots)
+        spread(integers_at(p.dense, knots), of_costs, integers_at(p.coupled, knots), own, H, out)
     if p.M > 0:
-        add_squares(a.table, a.J, rows_at(p.rows).w, separable, out, diagonal)
+        add_squares(table_of(p), array_at(p.J, (p.entries,)), rows_at(p.rows).w, separable, out, diagonal)
 
 
 @kernel

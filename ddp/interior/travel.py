@@ -116,7 +116,7 @@ def with_slacks(p, b, cost, knots):
             primal[S, i] = c[i]
     place_controls(p)
     barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
-    theta, gap, missed = sizes(sums(array_at(p.tried_gaps, (p.N * p.n,))), residual)
+    theta, gap, missed = sizes(sums(p.tried_gaps, p.N * p.n), p.tried_residual, p.M)
     return Worth(cost, barrier, theta, gap, missed)
 
 
@@ -128,7 +128,7 @@ def worth_of(p, b, found, most, knots):
     y = array_at(p.weighing, (p.M,))
     put(y, b.y)
     shift_rows(p, b, y, b.y, knots)
-    return found.cost + found.barrier + priced(y, trial(p)[4])
+    return found.cost + found.barrier + priced(p.weighing, p.tried_residual, p.M)
 
 
 @kernel

@@ -13,7 +13,7 @@ from ddp.constraints.row_table import evaluate
 from ddp.costs import cost_table
 from ddp.interior import row_steps
 from ddp.interior.barrier import KEPT
-from ddp.interior.measures import absolute, approach, copy, gauge, multiply, sizes, stay_off, sums, weights
+from ddp.interior.measures import absolute, approach, clear, copy, gauge, multiply, sizes, stay_off, sums, weights
 from ddp.interior.memory import (
     EVALUATE,
     LANES,
@@ -163,41 +163,46 @@ def take_lane(p, k):
 
 @kernel
 def gauged(p, gaps):
-    """Gaps (N n,) at an address, multiplied by their factors where any is not one."""
-    count = p.N * p.n
+    """Address of gaps (N n,) that are multiplied by their factors where any is not one; gaps: their own."""
     if p.gauging == 0:
-        return array_at(gaps, (count,))
-    copy(p.gauged, gaps, count)
-    out = array_at(p.gauged, (count,))
-    multiply(out, array_at(p.gauge, (count,)))
-    return out
+        return gaps
+    x, factors, out = floats_at(gaps), floats_at(p.gauge), floats_at(p.gauged)
+    for i in range(p.N * p.n):
+        out[i] = x[i] * factors[i]
+    return p.gauged
 
 
 @kernel
 def weigh(p, most):
     """The `Worth` of a trial; infinite, whatever it costs, where the 2-norm of its gaps is larger than ``most``."""
-    to_X, to_U, primal, _, residual = trial(p)
-    p.valued, opened = 0, sums(gauged(p, p.tried_gaps))
+    p.valued, opened = 0, sums(gauged(p, p.tried_gaps), p.N * p.n)
     if np.sqrt(opened[0]) > most:
         return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
     if p.in_python != 0:
         ask(p, WEIGH)
     else:
-        p.tried_cost = cost_table.total(terms_of(p), to_X, to_U, to_X[:0], array_at(p.costs, (p.N + 1,)))
+        X, U = array_at(p.tried_X, (p.N + 1, p.nx)), array_at(p.tried_U, (p.N, p.nu))
+        notes = array_at(p.tried_X, (0, p.nx))
+        p.tried_cost = cost_table.total(terms_of(p), X, U, notes, array_at(p.costs, (p.N + 1,)))
     if not abs(p.tried_cost) < np.inf:  # constraints are not asked where there is no motion
         return Worth(np.inf, 0.0, np.inf, np.inf, np.inf)
+    barrier = weigh_rows(p) if p.M > 0 else 0.0
+    theta, gap, missed = sizes(opened, p.tried_residual, p.M)
+    if not theta < np.inf:
+        return Worth(np.inf, barrier, np.inf, gap, missed)
+    return Worth(p.tried_cost, barrier, theta, gap, missed)
+
+
+@apart(returns=float64)
+def weigh_rows(p):
+    """Residuals of the rows in a trial, and its barrier function."""
+    to_X, to_U, primal, _, residual = trial(p)
     b, c = rows_at(p.rows), array_at(p.values, (p.M,))
     if p.in_python == 0:
         evaluate_rows(p, to_X, to_U)
     if p.scaled != 0:
         multiply(c, factors_of(p))
-    barrier = 0.0
-    if p.M > 0:
-        barrier = row_steps.evaluate(c, primal, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
-    theta, gap, missed = sizes(opened, residual)
-    if not theta < np.inf:
-        return Worth(np.inf, barrier, np.inf, gap, missed)
-    return Worth(p.tried_cost, barrier, theta, gap, missed)
+    return row_steps.evaluate(c, primal, b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
 
 
 @kernel
@@ -226,12 +231,18 @@ def accept(memory, found, alpha):
     """Go to a trial: all multipliers go where the states have gone, by alpha, those of bounds by the longest step."""
     p = Memory(memory)
     take(p, found)
-    b = rows_at(p.rows)
     find_multipliers(p)
     if p.M > 0:
-        row_steps.move(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, b.step, alpha, p.longest_dual)
+        move_rows(p, alpha)
     approach(alpha, p.costate, p.to_costate, (p.N + 1) * p.n)
     approach(alpha, p.weights, p.to_weights, p.N * p.n)
+
+
+@apart
+def move_rows(p, alpha):
+    """Move multipliers of the rows."""
+    b = rows_at(p.rows)
+    row_steps.move(b.state, b.bounds, b.kind, b.plain, b.give, p.barrier, b.step, alpha, p.longest_dual)
 
 
 @kernel
@@ -246,7 +257,7 @@ def begin(memory):
     """Go to the states of the point with controls, slacks and excesses of the trial: where a solve begins."""
     p = Memory(memory)
     p.gauging = 1 if gauge(units_of(p), array_at(p.gauge, (p.N, p.n))) else 0
-    array_at(p.dX, (p.N + 1, p.n))[:] = 0.0
+    clear(floats_at(p.dX), (p.N + 1) * p.n)
     stray(p)
     take(p, weigh(p, np.inf))
 
@@ -265,13 +276,13 @@ def measure(memory):
 @apart
 def measure_freely(p):
     """Measure gaps by sizes of states, see `scaling.sizes_of_gaps`."""
-    N, n, nz, (X, U, _, residual), (lower, upper) = p.N, p.n, p.n + p.nu, trajectory(p), limits(p)
+    N, n, nz, (X, U, _, _), (lower, upper) = p.N, p.n, p.n + p.nu, trajectory(p), limits(p)
     H, diagonal = array_at(p.lzz, (N + 1, nz, nz)), array_at(p.diagonal, (N + 1, nz))
     cheap = weights(integers_at(p.costs_separable, (N + 1,)), diagonal, H, n)
     A, B, l = array_at(p.A, (N, n, n)), array_at(p.B, (N, n, p.nu)), array_at(p.l, (N + 1,))
     size = sizes_of_gaps(l, cheap, lower, upper, A, B, X, U, p.boxed != 0)
     p.gauging = 1 if gauge(size, array_at(p.gauge, (N, n))) else 0
-    p.theta, p.gap, p.missed = sizes(sums(gauged(p, p.opened)), residual)
+    p.theta, p.gap, p.missed = sizes(sums(gauged(p, p.opened), p.N * p.n), p.residual, p.M)
 
 
 @kernel
@@ -293,7 +304,7 @@ def values_at(memory):
 @kernel
 def widest(p):
     """The largest component of a gap of the point, in its own units."""
-    return p.gap if p.gauging == 0 else absolute(array_at(p.opened, (p.N * p.n,)))[0]
+    return p.gap if p.gauging == 0 else absolute(p.opened, p.N * p.n)[0]
 
 
 @kernel
@@ -324,7 +335,7 @@ def settle(memory):
     p.penalty = 0.0
     if p.M > 0:
         p.penalty = row_steps.evaluate(c, b.state[:3], b.bounds, b.kind, b.plain, b.give, p.barrier, residual, True)
-    p.theta, p.gap, p.missed = sizes(sums(gauged(p, p.opened)), residual)
+    p.theta, p.gap, p.missed = sizes(sums(gauged(p, p.opened), p.N * p.n), p.residual, p.M)
     if not p.theta < np.inf:
         p.cost, p.theta = np.inf, np.inf
 
@@ -332,7 +343,11 @@ def settle(memory):
 @kernel
 def penalised(p):
     """The barrier function at a point."""
+    return 0.0 if p.M == 0 else penalty_of_rows(p)
+
+
+@apart(returns=float64)
+def penalty_of_rows(p):
+    """`penalised` where there are rows."""
     b, residual = rows_at(p.rows), trial(p)[4]
-    if p.M == 0:
-        return 0.0
     return row_steps.evaluate(residual, b.state[:3], b.bounds, b.kind, b.plain, b.give, p.barrier, residual, False)

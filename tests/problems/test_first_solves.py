@@ -1,5 +1,8 @@
 """Kernels that first solves compile: in these the compiler takes most of the time."""
 
+import subprocess
+import sys
+
 import pytest
 from numba import types
 
@@ -26,3 +29,23 @@ def test_what_judgements_are_relative_to_is_compiled_for_one_type_of_flags():
 def test_rollouts_have_one_call_of_forward_dynamics_for_all_methods():
     sizes = [one.library.code.size for one in SEMI_IMPLICIT.roller.track.overloads.values()]
     assert 0 < max(sizes) < LARGEST
+
+
+COMPILED = """
+import ddp, problems
+from ddp.compiling.kernel import registered
+ddp.solve(problems.find("pendulum/swing-up").build())
+print(*{f"{kernel.py_func.__module__}.{kernel.py_func.__name__}" for kernel in registered() if kernel.overloads})
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """Names of the kernels that a new process compiles or loads for a pendulum's solve."""
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_a_problem_without_rows_compiles_no_kernel_of_rows(compiled):
+    assert "ddp.interior.passes.judge" in compiled
+    assert not [name for name in compiled if ".passes_of_rows." in name or ".row_steps." in name]
