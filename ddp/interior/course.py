@@ -10,9 +10,11 @@ from ddp.compiling.kernel import kernel
 from ddp.compiling.portable import portable
 from ddp.costs.hessians import DOWN_TO, EPSILON, weighed
 from ddp.interior.filter import Filter, clear_filter
+from ddp.interior.measures import weights
 from ddp.interior.passes import beyond, judge, judged, priced_openness
 from ddp.interior.passes_of_rows import priced_rows, violation
 from ddp.interior.trials import penalised
+from ddp.machine.memory import rows_of
 from ddp.protocols import Array
 
 START, WARM, END, LARGEST_END = 0.01, 1e-8, 1e-9, 1e-6
@@ -105,13 +107,11 @@ def magnitude(l, separable, H, diagonal, X, U):
 
     H, diagonal: as of `ddp.costs.hessians.scales`.
     """
-    (N, nu), n, total = U.shape, H.shape[1] - U.shape[1], 0.0
-    weights = np.zeros(n + nu)
-    for t in range(N + 1):
-        total += abs(l[t])
-        for i in range(n + nu if t < N else n):
-            weights[i] += abs(diagonal[t, i] if separable[t] else H[t, i, i])
-    return max(total, EPSILON * (weighed(weights, 0, n, X, 1) + weighed(weights, n, n + nu, U, 1)) / TOLERANCE)
+    n, nz, total, costs = H.shape[1] - U.shape[1], H.shape[1], 0.0, rows_of(l)
+    summed = weights(separable, diagonal, H, n)
+    for t in range(H.shape[0]):
+        total += abs(costs[t])
+    return max(total, EPSILON * (weighed(summed, 0, n, X, 1) + weighed(summed, n, nz, U, 1)) / TOLERANCE)
 
 
 @kernel

@@ -38,22 +38,26 @@ def weights(separable, diagonal, H, n):
 
     separable, H, diagonal: as of `ddp.costs.hessians.scales`.
     """
-    total = np.zeros(H.shape[1])
-    for t in range(H.shape[0]):
-        for i in range(H.shape[1] if t < H.shape[0] - 1 else n):
-            total[i] += abs(diagonal[t, i] if separable[t] else H[t, i, i])
-    return total
+    nz, found, h, of_z = H.shape[1], np.zeros(H.shape[1]), rows_of(H), rows_of(diagonal)
+    total = rows_of(found)
+    for t in range(len(h)):
+        apart, entries = nz + 1, h[t]
+        if separable[t]:
+            apart, entries = 1, of_z[t]
+        for i in range(nz if t < len(h) - 1 else n):
+            total[i] += abs(entries[i * apart])
+    return found
 
 
 @kernel
 def gauge(size, out):
     """Factors out (N, n) of gaps := inverses of powers of two next to sizes (nz,) of states; whether any is not one."""
-    any_other = False
+    any_other, own, factors = False, rows_of(size), rows_of(out)
     for i in range(out.shape[1]):
-        factor = 1.0 / nearest_power(size[i])
+        factor = 1.0 / nearest_power(own[i])
         any_other = any_other or factor != 1.0
-        for t in range(out.shape[0]):
-            out[t, i] = factor
+        for t in range(len(factors)):
+            factors[t, i] = factor
     return any_other
 
 

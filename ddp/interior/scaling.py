@@ -19,13 +19,17 @@ Factors are one, unless slopes of any row are far from that: then all rows that 
 others those that are far. Each is the same at all knots.
 """
 
+import math
+
 import numpy as np
 
-from ddp.compiling.kernel import inline, kernel
+from ddp.compiling.kernel import apart, inline, kernel
 from ddp.constraints import row_table
+from ddp.costs.cost_table import place
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError
-from ddp.interior.measures import nearest_power, to_powers_of_two, weights
+from ddp.interior.measures import absolute, nearest_power, to_powers_of_two, weights
+from ddp.machine.memory import hold, rows_of
 from ddp.problem import Problem
 from ddp.protocols import Array
 
@@ -104,22 +108,24 @@ def _sizes(problem: Problem, d: Derivatives, X: Array, U: Array, moved: Array) -
 
 def weights_of(problem: Problem, d: Derivatives) -> Array:
     """Sums (nz,) over the horizon of the diagonals of Gauss-Newton's Hessians of costs, as absolute numbers."""
-    return weights(problem.separable, d.diagonal, d.lzz, problem.dynamics.n)
+    return weights(problem.separable.astype(np.int64), d.diagonal, d.lzz, problem.dynamics.n)
 
 
 @kernel
 def extents(X, U, n):
     """How far states (n,) of a motion move from the first one, 1 on manifolds, and how large controls are: (nz,)."""
-    moved = np.zeros(n + U.shape[1])
-    for i in range(n):
-        if X.shape[1] != n:
-            moved[i] = 1.0
-        for t in range(X.shape[0] if X.shape[1] == n else 0):
-            moved[i] = max(moved[i], abs(X[t, i] - X[0, i]))
-    for t in range(U.shape[0]):
-        for j in range(U.shape[1]):
-            moved[n + j] = max(moved[n + j], abs(U[t, j]))
-    return moved
+    nu, x, u, flat, found = U.shape[1], rows_of(X), rows_of(U), X.shape[1] == n, np.zeros(n + U.shape[1])
+    moved = rows_of(found)
+    for i in range(n + nu):
+        most = 0.0 if flat or i >= n else 1.0
+        if i >= n:
+            for t in range(len(u)):
+                most = max(most, abs(u[t, i - n]))
+        elif flat:
+            for t in range(len(x)):
+                most = max(most, abs(x[t, i] - x[0, i]))
+        moved[i] = most
+    return found
 
 
 @kernel
@@ -131,11 +137,10 @@ def sizes_of_gaps(costs, weights, lower, upper, A, B, X, U, limited):
     controls move them.   limited: whether controls are. There sizes are one, but for motion beyond `FAR`, or such sizes
     of states that rest: by those of others a glider takes 18 % more iterations, and arms that fall do not come back.
     """
-    n, size = A.shape[1], extents(X, U, A.shape[1])
-    moved = size.copy()
+    n, moved, least = A.shape[1], extents(X, U, A.shape[1]), extents(X, U, A.shape[1])
     for i in range(n):
-        size[i] = 0.0 if weights[i] > 0.0 else size[i]
-    size = sizes(costs, weights, lower, upper, A, B, size, OF_GAPS, True)
+        least[i] = 0.0 if weights[i] > 0.0 else least[i]
+    size = sizes(costs, weights, lower, upper, A, B, least, OF_GAPS, True)
     tell_still(size, X, n)
     for i in range(n if limited else 0):
         far = moved[i] if moved[i] > 0.0 else size[i]
@@ -146,49 +151,73 @@ def sizes_of_gaps(costs, weights, lower, upper, A, B, X, U, limited):
 @kernel
 def tell_still(size, X, n):
     """Sizes of flat states (n,) that are all but nothing beside these := those of the states."""
+    x, own = rows_of(X), rows_of(size)
     for i in range(n):
         most = 0.0
-        for t in range(X.shape[0]):
-            most = max(most, abs(X[t, i]))
-        size[i] = most if size[i] < STILL * most else size[i]
+        for t in range(len(x)):
+            most = max(most, abs(x[t, i]))
+        own[i] = most if own[i] < STILL * most else own[i]
 
 
 @kernel
 def sizes(costs, weights, lower, upper, A, B, moved, at_least, by_states):
     """Sizes (nz,) of `_sizes`; by_states: whether controls that tell nothing are as large as what moves states."""
-    (N, n, nu), dear, size, reach = B.shape, 2.0 * np.abs(costs).sum(), moved.copy(), np.zeros(B.shape[1])
+    (N, n, nu), dear, found = B.shape, 0.0, np.zeros(moved.size)
+    l, w, start, low, high = rows_of(costs), rows_of(weights), rows_of(moved), rows_of(lower), rows_of(upper)
+    size, of_controls, a, b = rows_of(found), 0.0, place(A), place(B)
+    for t in range(len(costs)):
+        dear += 2.0 * abs(l[t])
     for i in range(n + nu):
-        own = np.sqrt(dear / weights[i])
+        own = math.sqrt(dear / w[i])
         if i >= n:
             most = 0.0
             for t in range(N):
-                most = max(most, abs(lower[t, i - n]), abs(upper[t, i - n]))
+                most = max(most, abs(low[t, i - n]), abs(high[t, i - n]))
             own = min(own, most) if own > 0.0 else most
-        size[i] = max(size[i], at_least * own if own < np.inf else 0.0)
+        size[i] = max(start[i], at_least * own if own < np.inf else 0.0)
+        if i >= n:
+            of_controls += size[i] if size[i] > 0.0 else np.inf
+    reach = of_controls * math.sqrt(N) * absolute(b, N * n * nu)[0]
+    reach += reach * math.sqrt(N) * n * (1.0 + absolute(a, N * n * n)[0])  # no state is moved further, but by rounding
+    for i in range(n):
+        if not size[i] > STILL * 2.0 * reach:
+            move_by_controls(found, A, B, by_states)
+            break
+    for i in range(n + nu):
+        size[i] = size[i] if LEAST < size[i] < 1.0 / LEAST else 1.0
+    return found
+
+
+@apart
+def move_by_controls(found, A, B, by_states):
+    """Sizes (nz,) of states that are still := how far controls move them; and of controls, see `sizes`."""
+    (_, n, nu), root, memory = B.shape, math.sqrt(len(B)), np.zeros(2 * len(found))
+    size, reach, by_controls, a, b = rows_of(found), rows_of(memory), rows_of(memory)[n + nu :], rows_of(A), rows_of(B)
     for j in range(nu):
         moves = 0.0
         for i in range(n):
-            moves += largest(B, i, j, 0.0) / size[i] if size[i] > 0.0 else 0.0
+            by_controls[i] = largest(b, i * nu + j, 0.0)
+            moves += by_controls[i] / size[i] if size[i] > 0.0 else 0.0
         if by_states and size[n + j] == 0.0 and moves > 0.0:
             size[n + j] = 1.0 / moves
         for i in range(n):  # by a unit where nothing tells by how much
-            reach[i] += np.sqrt(N) * largest(B, i, j, 0.0) * (size[n + j] if size[n + j] > 0.0 else 1.0)
-    by_controls = reach.copy()
+            reach[i] += root * by_controls[i] * (size[n + j] if size[n + j] > 0.0 else 1.0)
     for i in range(n):
-        for j in range(n if not by_controls[i] > 0.0 else 0):
-            reach[i] += np.sqrt(N) * largest(A, i, j, 1.0 if i == j else 0.0) * by_controls[j]
+        by_controls[i] = reach[i]
+    for i in range(n):
+        if not by_controls[i] > 0.0:
+            for j in range(n):
+                reach[i] += root * largest(a, i * n + j, 1.0 if i == j else 0.0) * by_controls[j]
         size[i] = reach[i] if size[i] < STILL * reach[i] else size[i]
-    for i in range(n + nu):
-        size[i] = size[i] if LEAST < size[i] < 1.0 / LEAST else 1.0
-    return size
+    hold(memory)
 
 
 @inline
-def largest(M, i, j, less):
-    """The largest of |M_ij - less| of any knot."""
+def largest(M, k, less):
+    """The largest of |M_k - less| of any knot, of rows M."""
     most = 0.0
-    for t in range(M.shape[0]):
-        most = max(most, abs(M[t, i, j] - less))
+    for t in range(len(M)):
+        most = max(most, abs(M[t, k] - less))
     return most
 
 

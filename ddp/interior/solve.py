@@ -319,8 +319,8 @@ def scale_of(iterate: Iterate) -> float:
     """
     problem, d = iterate.problem, iterate.work.derivatives
     iterate.weigh()
-    values = problem.values(iterate.X, iterate.U)
-    return float(magnitude(values, iterate.separable, d.lzz, d.diagonal, iterate.X, iterate.U)) or 1.0
+    values, separable = problem.values(iterate.X, iterate.U), iterate.separable.astype(np.int64)
+    return float(magnitude(values, separable, d.lzz, d.diagonal, iterate.X, iterate.U)) or 1.0
 
 
 def measures_of(iterate: Iterate) -> tuple[float, Array]:

@@ -102,6 +102,24 @@ def test_gaps_are_measured_by_what_costs_a_quarter_of_a_guess(rng):
     assert within[:3].tolist() == [size[0], 1.0, 1.0]
 
 
+@pytest.mark.parametrize("share", [0.3e-6, 3e-6])
+def test_states_that_are_still_are_as_large_as_controls_move_them(rng, share):
+    """Or by a control what this moves moves; the last one only if what it costs lets it be less than a millionth."""
+    A, B, costs = rng.normal(size=(9, 3, 3)), rng.normal(size=(9, 3, 1)), rng.normal(size=10)
+    B[:, 1] = 0.0
+    dear, control, root = 2.0 * np.abs(costs).sum(), 7.0, 3.0
+    reach = root * np.abs(B).max(axis=0)[:, 0] * control
+    weights = np.array([0.0, 0.0, dear / (2.0 * share * reach[2]) ** 2, dear / (2.0 * control) ** 2])
+    limits = np.full((9, 1), -np.inf), np.full((9, 1), np.inf)
+    size = sizes_of_gaps(costs, weights, *limits, A, B, np.zeros((10, 3)), np.zeros((9, 1)), False)
+    through = root * np.abs(A - np.eye(3)).max(axis=0)[1] @ reach
+    own = reach[2] if share < 1e-6 else share * reach[2]
+    np.testing.assert_allclose(size, [reach[0], through, own, control], rtol=1e-13)
+    costly = np.concatenate([np.full(2, 1.0), weights[2:]])  # then nothing but the last state is still
+    found = sizes_of_gaps(costs, costly, *limits, A, B, np.zeros((10, 3)), np.zeros((9, 1)), False)
+    np.testing.assert_allclose(found, [0.5 * dear**0.5] * 2 + [own, control], rtol=1e-13)
+
+
 def test_units_of_gaps_and_of_states_midway_between_powers_of_two_double_with_them():
     size = 2.0**0.5 * 2.0 ** np.arange(7.0, 11.0)
     factors = np.empty((1, 4))
