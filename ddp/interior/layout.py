@@ -97,6 +97,7 @@ class Workplace:
         knots = tuple(part.astype(np.int64) for part in (~separable, separable, problem.separable, backward.coupled))
         names = ("expand", "contract", "stray") + (("track",) if problem.multiplier_count or self.boxed else ())
         compiled = {} if r is None else {name: r.address(name) for name in names} | {"context": r.context}
+        functions = linear.compiled(s.n, s.nu, backward.blockwise, s.closing().address == 0)
         self._alive = trajectory, lengths, straying, horizons, scratch, knots, objective.runs
         return filled(
             Memory, **sizes, **derivatives | {name: place for name, place in places.items() if name in Memory._fields},
@@ -104,7 +105,7 @@ class Workplace:
             **{name: horizon.address for name, horizon in horizons.items()}, **compiled,
             M=rows.size, entries=rows.entries, placed=len(self._table), records=s.record_size,
             completes=int(problem.structure.blockwise != MOTIONS), term_count=len(self._terms),
-            **{name: function.address for name, function in linear.compiled(s.n, s.nu).items()},
+            **{name: function.address for name, function in functions.items()},
             sweeping=backward.sweeping, linear_step=step_function(s.n, s.nu).address, table=address(self._table),
             terms=address(self._terms), run_count=len(objective.runs), runs=address(objective.runs),
             any_dense=int(not separable.all()), within=within,

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ddp.compiling.kernel import call_contraction, callback, kernel, specialised
-from ddp.interior.memory import Memory, arrays
+from ddp.compiling.kernel import call_contraction, callback, inline, kernel, specialised
+from ddp.interior.memory import Memory
 from ddp.machine.algebra import add_product, dot
 from ddp.machine.memory import address_of, as_matrix, floats_at, hold, rows_of
 from ddp.machine.number import QUAD, WIDTH
@@ -63,11 +63,14 @@ def multipliers(memory, follows, costate, weights):
     else they are zeros.
     """
     m = Memory(memory)
-    p, s, a = Horizon(m.horizon), Sweeping(m.sweeping), arrays(m)
-    (n, nu), bent, blend, x, u, y = sizes(p), is_bent(p), s.blend, rows_of(a.x), rows_of(a.u), rows_of(a.y)
+    p, s = Horizon(m.horizon), Sweeping(m.sweeping)
+    (n, nu), bent, blend = sizes(p), is_bent(p), s.blend
+    x, y = as_matrix(floats_at(m.x), p.N + 1, n), as_matrix(floats_at(m.y), p.N + 1, n)
+    u = as_matrix(floats_at(m.u), p.N, nu)
     costate, to = as_matrix(floats_at(costate), p.N + 1, n), as_matrix(floats_at(weights), p.N, n)
-    scratch = np.zeros((4, n + nu))
-    g, z, v, on = rows_of(scratch[0]), rows_of(scratch[1]), rows_of(scratch[2]), rows_of(scratch[3])
+    scratch = np.zeros(4 * (n + nu))
+    g = rows_of(scratch)
+    z, v, on = g[n + nu :], g[2 * (n + nu) :], g[3 * (n + nu) :]
     for t in range(p.N, -1, -1):
         gradient_at(p, n, nu, t, blend, s.mu, u, x, z, g)
         if t < p.N:
@@ -77,13 +80,7 @@ def multipliers(memory, follows, costate, weights):
                 for i in range(n // 2):
                     v[i] = blend * y[t + 1, n // 2 + i]
                 add_blocks(p, n // 2, t, z, v, g, on[n // 2 :])
-                if p.in_blocks >= COUPLED:
-                    add_coupling(p, n // 2, t, z, g)
-                if p.in_blocks == ENDING:
-                    for i in range(n // 2):
-                        v[i] = blend * y[t + 1, i]
-                    ww = floats_at(ends_at(address_of(p.T[t]), n // 2, nu, p.bent, len(p.bent)))
-                    add_transposed(on, ww, v, n // 2, n // 2, n // 2)
+                add_rest(p, n // 2, t, blend, y, z, v, g, on)
             add_transposed(g, p.A[t], on, n, n, n)
             add_transposed(g[n:], p.B[t], on, n, nu, nu)
             if follows:
@@ -93,12 +90,40 @@ def multipliers(memory, follows, costate, weights):
         if t > 0:
             w = to[t - 1]
             if bent:
-                pass_through(p.crossed, p.bends[t - 1], 1, n, n, g, w)  # Jᵀ g
-                add_curvature(p.crossed, p.bends[t - 1][n * n :], n, blend, y[t], w)
+                pass_gap(p, n, t, blend, y, g, w)
             else:
                 for i in range(n):
                     w[i] = g[i]
     hold(scratch)
+
+
+@kernel
+def add_rest(p, m, t, blend, y, z, v, g, on):
+    """Add blocks of a second order that `add_blocks` leaves, of knot t, to g and ``on``; z, v: see there."""
+    if p.in_blocks >= COUPLED:
+        add_coupling(p, m, t, z, g)
+    if p.in_blocks == ENDING:
+        for i in range(m):
+            v[i] = blend * y[t + 1, i]
+        ww = floats_at(ends_at(address_of(p.T[t]), m, p.nu, p.bent, len(p.bent)))
+        add_transposed(on, ww, v, m, m, m)
+
+
+@inline
+def no_rest(p, m, t, blend, y, z, v, g, on):
+    """Do what `add_rest` does of systems without such blocks: nothing."""
+
+
+@kernel
+def pass_gap(p, n, t, blend, y, g, w):
+    """w (n,) := Jᵀ g + blend C y of the gap before knot t."""
+    pass_through(p.crossed, p.bends[t - 1], 1, n, n, g, w)
+    add_curvature(p.crossed, p.bends[t - 1][n * n :], n, blend, y[t], w)
+
+
+@inline
+def no_gap(p, n, t, blend, y, g, w):
+    """Do what `pass_gap` does where states are flat, so that no gap bends derivatives: nothing."""
 
 
 @kernel
@@ -191,8 +216,10 @@ def add_coupling(p, m, t, z, g):
 def stationarity(memory, unused, none, nothing):
     """C function: ``error`` of a `Memory` := the Lagrangian's gradient, to_lz + Fᵀ w - (λ, 0), without that in x_0."""
     m = Memory(memory)
-    p, a = Horizon(m.horizon), arrays(m)
-    (n, nu), lz, costate, w, found = sizes(p), a.to_lz, a.costate, rows_of(a.weights), rows_of(a.error)
+    p = Horizon(m.horizon)
+    (n, nu), count, w = sizes(p), p.N + 1, as_matrix(floats_at(m.weights), p.N, sizes(p)[0])
+    lz, found = as_matrix(floats_at(m.to_lz), count, n + nu), as_matrix(floats_at(m.error), count, n + nu)
+    costate = as_matrix(floats_at(m.costate), count, n)
     for t in range(p.N + 1):
         g = found[t]
         for i in range(n + nu):
@@ -207,14 +234,18 @@ def stationarity(memory, unused, none, nothing):
 
 
 @cache
-def compiled(n: int, nu: int) -> dict[str, Any]:
+def compiled(n: int, nu: int, blocks: int, flat: bool) -> dict[str, Any]:
     """The C functions by name, compiled for n states and nu controls where they are few: see sized_limits.py.
 
     Microseconds a knot, of all sizes and for its own: multipliers of 4 states and 1 control .070 and .028, of 12 and 6
     .22 and .19; stationarity .027 and .009, .046 and .048.
+    blocks: those by which second orders are known, see `system.Abilities`.   flat: whether no gap bends derivatives.
     """
-    known, found = sizes_of(n, nu), {}
-    for one in (multipliers, stationarity):
-        name = f"{one.__name__}_{n}_{nu}" if known else one.__name__
-        found[one.__name__] = callback(specialised(one, name, **known), whole=True)
-    return found
+    known = sizes_of(n, nu)
+    parts = known | ({} if blocks >= COUPLED else {"add_rest": no_rest}) | ({"pass_gap": no_gap} if flat else {})
+    size = f"_{n}_{nu}" if known else ""
+    own = {
+        "multipliers": specialised(multipliers, f"multipliers{size}_{blocks >= COUPLED:d}_{flat:d}", **parts),
+        "stationarity": specialised(stationarity, f"stationarity{size}", **known),
+    }
+    return {name: callback(one, whole=True) for name, one in own.items()}

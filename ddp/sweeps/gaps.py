@@ -93,7 +93,7 @@ def weigh(horizon, follows, unused, none):  # type: ignore[no-untyped-def]
     n, nu, halved, runs, p, w, l_u = steps_of(z, memory)
     m, crossing, bent = n // 2, z.torn != 0 and z.closing != 0, z.bent
     halves = halved and count(bent, runs) < m
-    closed = np.empty((2, n, n) if crossing else (0, 0, 0))
+    closed = np.empty(2 * n * n if crossing else 0)
     for j in range(n):
         p[j] = z.lz[z.N, j]
     for t in range(z.N - 1, -1, -1):

@@ -22,7 +22,7 @@ import numpy as np
 from ddp.compiling.kernel import inline, kernel
 from ddp.machine.algebra import dot
 from ddp.machine.declared import each
-from ddp.machine.memory import as_matrix, floats_at
+from ddp.machine.memory import as_matrix, floats_at, hold, rows_of
 from ddp.machine.struct import Struct, matrix
 from ddp.sweeps.gaps import pass_through
 from ddp.sweeps.horizon import Horizon
@@ -174,7 +174,8 @@ def roll(p, limited, u, x, y):
     """
     bent, cost, (n, nu) = is_bent(p), 0.0, sizes(p)
     nz = n + nu
-    added = np.zeros(nu)
+    own = np.zeros(nu)
+    added = rows_of(own)
     for i in range(n):
         x[0, i] = 0.0
     for t in range(p.N):
@@ -198,6 +199,7 @@ def roll(p, limited, u, x, y):
         else:
             for i in range(n):
                 x[t + 1, i] = p.gaps[t, i] + y[t + 1, i]
+    hold(own)
     return cost
 
 
