@@ -4,51 +4,25 @@
 A term's kernel is ``term(*arguments, first, X, U, scale, order, l, lz, lzz)``: it adds ``scale`` times the costs of M
 knots to l, and unless ``order`` is VALUES their gradients to lz and Hessians to lzz. Its arguments, numbers, arrays and
 named tuples of them, are bound by `bind`. The C function that this makes is ``void(context, block, order, first)``:
-arguments behind one address, a block of `Knots` behind another. It is compiled once for all terms of the same kernel,
+arguments behind one address, a `BLOCK` of words behind another. It is compiled once for all terms of the same kernel,
 and cached as they are.
 """
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from ddp.compiling.kernel import inline
 from ddp.costs.batch import CompiledCost
 from ddp.machine.addresses import array_at, integers_at, strided_at
+from ddp.machine.memory import floats_at
 
 VALUES, GAUSS_NEWTON, EXACT = 0, 1, 2
 """The ``order`` of a C function: costs alone, or with gradients and one of two Hessians."""
 
 BLOCK = 15
-"""Words of a block, see `knots_at` and `matrices_at`."""
-
-
-class Knots(NamedTuple):
-    """M knots of a trajectory, and where a term's contribution is added, ``scale`` times.
-
-    X (M, nx), U (M, nu).   l (M,), lz (M, nz), which has no columns where values alone are asked for.
-    notes (M, .): what the dynamics have noted or recorded, see `ddp.costs.batch`; of no use to other terms.
-    """
-
-    X: np.ndarray
-    U: np.ndarray
-    scale: float
-    l: np.ndarray
-    lz: np.ndarray
-    notes: np.ndarray
-
-
-@inline
-def knots_at(block):
-    """Read a block of words: M, nx, nu, nz, scale, where X, U, l, lz, lzz are, notes' size and place, and,
-    of separable terms, how far entries of lzz (M, nz, nz) are from those of the next knot, row and column, in bytes.
-    """
-    w = integers_at(block, (BLOCK,))
-    M = w[0]
-    return Knots(
-        array_at(w[5], (M, w[1])), array_at(w[6], (M, w[2])), array_at(block, (BLOCK,))[4],
-        array_at(w[7], (M,)), array_at(w[8], (M, w[3])), array_at(w[11], (M, w[10])),
-    )  # fmt: skip
+"""Words of a block of M knots: M, nx, nu, nz, the bits of a scale, where X (M, nx), U (M, nu), l (M,), lz (M, nz) and
+lzz (M, nz, nz) are, how many notes a knot has and where they are, and, of separable terms, how far entries of lzz are
+from those of the next knot, row and column, in bytes. To l, lz and lzz a term is added, ``scale`` times; lz has no
+columns where values alone are asked for. Notes are what the dynamics have noted or recorded, see `ddp.costs.batch`."""
 
 
 @inline
@@ -82,12 +56,17 @@ hessians: Any = None
 
 def _evaluate(context, block, order, first):  # type: ignore[no-untyped-def]
     """The C function, but for ``term``, ``bound`` and ``hessians``: see `bind`."""
-    knots = knots_at(block)
-    term(*bound(context), first, knots.X, knots.U, knots.scale, order, knots.l, knots.lz, hessians(block))
+    w = integers_at(block, (BLOCK,))
+    M = w[0]
+    X, U, scale = array_at(w[5], (M, w[1])), array_at(w[6], (M, w[2])), floats_at(block)[4]
+    l, lz = array_at(w[7], (M,)), array_at(w[8], (M, w[3]))
+    term(*bound(context), first, X, U, scale, order, l, lz, hessians(block))
 
 
 def _evaluate_noted(context, block, order, first):  # type: ignore[no-untyped-def]
     """C function of a kernel that takes notes."""
-    knots = knots_at(block)
-    own = knots.scale, order, knots.l, knots.lz, hessians(block)
-    term(*bound(context), first, knots.X, knots.U, knots.notes, *own)
+    w = integers_at(block, (BLOCK,))
+    M = w[0]
+    X, U, scale = array_at(w[5], (M, w[1])), array_at(w[6], (M, w[2])), floats_at(block)[4]
+    l, lz, notes = array_at(w[7], (M,)), array_at(w[8], (M, w[3])), array_at(w[11], (M, w[10]))
+    term(*bound(context), first, X, U, notes, scale, order, l, lz, hessians(block))

@@ -12,10 +12,11 @@ from struct import pack, unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ddp.compiling.kernel import call_contraction, inline, kernel
+from ddp.compiling.kernel import apart, call_contraction, inline, kernel
 from ddp.costs.batch import CompiledCost
 from ddp.costs.bound import VALUES
 from ddp.machine.addresses import address_of_words
+from ddp.machine.memory import floats_at
 
 Table = NDArray[np.int64]
 """(terms, 5); the last column holds the bits of a float."""
@@ -39,9 +40,17 @@ def place(array):
 
 
 @kernel
+def clear(where, count):
+    """Write zeros for so many floats at an address."""
+    out = floats_at(where)
+    for i in range(count):
+        out[i] = 0.0
+
+
+@kernel
 def values(table, X, U, notes, costs):
     """costs (M,) := those of the knots of X (M, nx), U (M, nu) or (M-1, nu)."""
-    costs[:] = 0.0
+    clear(place(costs), costs.shape[0])
     add_terms(table, VALUES, 0, X.shape[0], X, U, notes, (place(costs), 0, 0), 0, (0, 0, 0))
 
 
@@ -113,30 +122,32 @@ def expand(table, order, runs, start, stop, X, U, record, l, lz, lzz, diagonal, 
     """
     nz = lz.shape[1]
     for r in range(runs.shape[0]):
-        begin, end = max(start, runs[r, 0]), min(stop, runs[r, 1])
-        if begin < end and not (again and runs[r, 2] == 0):
-            l[begin:end] = 0.0
-            lz[begin:end] = 0.0
-            if runs[r, 2] == 0:
-                diagonal[begin:end] = 0.0
+        begin, end, coupled = max(start, runs[r, 0]), min(stop, runs[r, 1]), runs[r, 2]
+        M = end - begin
+        if M > 0 and not (again and coupled == 0):
+            of_l, of_lz = place(l) + 8 * begin, place(lz) + 8 * nz * begin
+            hessians, steps = place(lzz), (8 * nz * nz, 8 * nz, 8)
+            if coupled == 0:
                 hessians, steps = place(diagonal), (8 * nz, 8, 0)
+            hessians += steps[0] * begin
+            clear(of_l, M)
+            clear(of_lz, M * nz)
+            if coupled == 0 or coupled == nz:
+                clear(hessians, M * steps[0] // 8)
             else:
-                clear_coupled(runs[r, 2], lzz[begin:end])
-                hessians, steps = place(lzz), (8 * nz * nz, 8 * nz, 8)
-            places = place(l) + 8 * begin, place(lz) + 8 * nz * begin, hessians + steps[0] * begin
+                clear_coupled(coupled, hessians, M, nz)
+            places = of_l, of_lz, hessians
             add_terms(table, order, begin, end, X, U, record, places, nz, steps)
 
 
-@kernel
-def clear_coupled(coupled, H):
-    """H (M, nz, nz) := 0 in so many of the first rows and columns, and on the diagonal: writing all takes longer."""
-    M, nz = H.shape[:2]
-    if coupled == nz:
-        H[:] = 0.0
-        return
+@apart
+def clear_coupled(coupled, hessians, M, nz):
+    """Hessians (M, nz, nz) := 0 in so many of the first rows and columns, and on the diagonal: all takes longer."""
+    H = floats_at(hessians)
     for k in range(M):
+        own = H[k * nz * nz :]
         for i in range(coupled):
             for j in range(coupled):
-                H[k, i, j] = 0.0
+                own[i * nz + j] = 0.0
         for i in range(coupled, nz):
-            H[k, i, i] = 0.0
+            own[i * (nz + 1)] = 0.0

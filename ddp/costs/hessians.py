@@ -3,7 +3,8 @@
 
 import numpy as np
 
-from ddp.compiling.kernel import kernel
+from ddp.compiling.kernel import inline, kernel
+from ddp.machine.memory import hold, rows_of
 
 EPSILON = float(np.finfo(float).eps)
 OF_ROUNDING = EPSILON * EPSILON
@@ -25,29 +26,35 @@ def scales(l, separable, H, diagonal, A, B, X, U, cost, highest):
     l (N+1,): costs, in all ``cost``, which was ``highest`` once.   A (N, n, n), B (N, n, nu): of the dynamics.
     """
     N, n, nu, magnitude, effort, own, others = U.shape[0], H.shape[1] - U.shape[1], U.shape[1], 0.0, 0.0, 0.0, 0.0
-    weights = np.zeros(n + nu)
+    found, h, of_z, u, costs = np.zeros(n + nu), rows_of(H), rows_of(diagonal), rows_of(U), rows_of(l)
+    weights = rows_of(found)
     for t in range(N + 1):  # the sums of a knot wait for no other's
-        of_x, of_u, spent = 0.0, 0.0, 0.0
+        of_x, of_u, spent, apart, entries = 0.0, 0.0, 0.0, n + nu + 1, h[t]
+        if separable[t]:
+            apart, entries = 1, of_z[t]
         for i in range(n):
-            entry = abs(diagonal[t, i] if separable[t] else H[t, i, i])
+            entry = abs(entries[i * apart])
             of_x += entry
             weights[i] += entry
         for i in range(nu if t < N else 0):
-            entry = abs(diagonal[t, n + i] if separable[t] else H[t, n + i, n + i])
+            entry = abs(entries[(n + i) * apart])
             of_u += entry
             weights[n + i] += entry
-            spent += 0.5 * entry * (U[t, i] * U[t, i])
-        magnitude, others, own, effort = magnitude + abs(l[t]), others + of_x, own + of_u, effort + spent
-    weight = 1.0
-    for candidate in (magnitude, others / ((N + 1) * n), own / (N * nu)):
-        if 0.0 < candidate < np.inf:
-            weight = candidate
+            spent += 0.5 * entry * (u[t, i] * u[t, i])
+        magnitude, others, own, effort = magnitude + abs(costs[t]), others + of_x, own + of_u, effort + spent
+    weight = chosen(chosen(chosen(1.0, magnitude), others / ((N + 1) * n)), own / (N * nu))
     changed = effort + max(0.0, highest - cost)
-    size = 0.5 * (weighed(weights, 0, n, X, 2) + weighed(weights, n, n + nu, U, 2))
+    size = 0.5 * (weighed(found, 0, n, X, 2) + weighed(found, n, n + nu, U, 2))
     unit = max(min(magnitude, changed), DOWN_TO * min(changed, size), OF_ROUNDING * changed)
     grain = N * OF_ROUNDING * size
-    least, noise = damping(weight, weights, A, B), max(grain, 1e-12 * (unit + abs(cost)))
+    least, noise = damping(weight, found, A, B), max(grain, 1e-12 * (unit + abs(cost)))
     return magnitude, weight, least, unit, EPSILON * magnitude, noise, grain
+
+
+@inline
+def chosen(weight, candidate):
+    """A candidate if it is above zero and a number, else the weight."""
+    return candidate if 0.0 < candidate < np.inf else weight
 
 
 @kernel
@@ -59,24 +66,29 @@ def damping(weight, weights, A, B):
     weights (n + nu,): sums over the horizon.   reach (n,): squares of how far a control that costs one half moves each
     state.
     """
-    N, n, nu = B.shape
-    step, reach, least = max(1, N // KNOTS), np.zeros(n), weight
+    (N, n, nu), least, memory = B.shape, weight, np.zeros(2 * len(weights))
+    a, b, w = rows_of(A), rows_of(B), rows_of(weights)
+    step, reach, before = max(1, N // KNOTS), rows_of(memory), rows_of(memory)[n:]
     for j in range(nu):
-        own = weights[n + j] / N
+        own = w[n + j] / N
         if 0.0 < own < np.inf:
             least = min(least, own)
             for t in range(0, N, step):
                 for i in range(n):
-                    reach[i] = max(reach[i], B[t, i, j] * B[t, i, j] / own)
+                    moved = b[t, i * nu + j]
+                    reach[i] = max(reach[i], moved * moved / own)
     for _ in range(STEPS):
-        before = reach.copy()
+        for i in range(n):
+            before[i] = reach[i]
         for t in range(0, N, step):
             for i in range(n):
                 for j in range(n):
-                    reach[i] = max(reach[i], A[t, i, j] * A[t, i, j] * before[j])
+                    moved = a[t, i * n + j]
+                    reach[i] = max(reach[i], moved * moved * before[j])
     for i in range(n):
         if reach[i] * least > 1.0:
             least = 1.0 / reach[i]
+    hold(memory)
     return least if weight > BEYOND * least > 0.0 else weight
 
 
@@ -86,16 +98,17 @@ def weighed(weights, begin, end, a, power):
 
     Where these are not m, as on manifolds, all are of the largest number of a.
     """
-    own, most, total = a.shape[1] == end - begin, 0.0, 0.0
-    for i in range(a.shape[1]):
+    x, w, columns, most, total = rows_of(a), rows_of(weights), a.shape[1], 0.0, 0.0
+    own = columns == end - begin
+    for i in range(columns):
         largest = 0.0 if own else most
-        for t in range(a.shape[0]):
-            largest = max(largest, abs(a[t, i]))
+        for t in range(len(x)):
+            largest = max(largest, abs(x[t, i]))
         most = largest
         if own:
-            total += weights[begin + i] * (largest * largest if power == 2 else largest)
+            total += w[begin + i] * (largest * largest if power == 2 else largest)
     if not own:
         for i in range(begin, end):
-            total += weights[i]
+            total += w[i]
         total *= most * most if power == 2 else most
     return total
