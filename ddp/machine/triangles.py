@@ -14,6 +14,7 @@ from ddp.compiling.kernel import for_constants, inline, kernel
 from ddp.machine.algebra import PIVOT
 from ddp.machine.memory import floats_at
 from ddp.machine.number import WIDTH, all_less, spread, where_less
+from ddp.machine.rows import copy_rows
 from ddp.machine.simd import load, multiply_add, stack, store
 from ddp.machine.tiles import add_product, product
 
@@ -141,6 +142,12 @@ def eliminate(rows, Q, ld, first, y, size, U, inverse, N):
     return positive
 
 
+@inline
+def eliminate_one(rows, Q, ld, first, y, size, U, inverse, N):
+    """`eliminate` of one row."""
+    return _eliminate_panel(1, Q, ld, first, y, size, U, inverse, N)
+
+
 @kernel
 def add_few(out, count, x, N, ld, rows):
     """out (count,) += x (rows,) N, N (rows, ld)."""
@@ -165,3 +172,9 @@ def raise_rows(rows, X, ldx, N, ld, first):
             _raise(6, top, ldx, ldx, S, lds, own, ld)
         elif b == 2:
             _raise(2, top, ldx, ldx, S, lds, own, ld)
+
+
+@inline
+def raise_one(rows, X, ldx, N, ld, first):
+    """`raise_rows` of one row."""
+    copy_rows(X, ldx, N, ld, 1, ldx)

@@ -199,6 +199,17 @@ def halve(r, h, bent, gradients):
     return size
 
 
+@inline
+def no_halves(r, h, bent, gradients):
+    """`halve` where no step is semi-implicit: the size of M is that of V."""
+    return r.n
+
+
+@inline
+def none_straight(r, bent):
+    """`add_straight` where no step is semi-implicit: nothing."""
+
+
 @kernel
 def halve_rows(r, h, bent, rows, x, g, y, H, ldh, M):
     """H and M of the rows P = x + g y, at their addresses."""

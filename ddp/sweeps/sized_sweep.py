@@ -8,6 +8,9 @@ more loops, which makes sweeps of more than 16 states no faster: these are optim
 every bit as it is (36, 12: 3.1 s of the compiler in place of 4.9). Weights take .020 and .010 for 2 states, .053 and
 .041 for 12: batches of pendulums take a tenth less time by that, batches of cart-poles a twentieth. Of more than
 `WEIGHED` states they are worth less than a hundredth of a solve, and half a second of the compiler for each size.
+
+Sweeps of one control, and of steps that are not semi-implicit, are given kernels without what they never call: else it
+is compiled, half a second of a pendulum's first solve, and left out by LLVM only then.
 """
 
 from functools import cache
@@ -15,9 +18,11 @@ from typing import Any
 
 from ddp.compiling.kernel import callback, inline, specialised, variant
 from ddp.machine.simd import stack
+from ddp.machine.triangles import eliminate_one, raise_one
 from ddp.sweeps.gaps import weigh
+from ddp.sweeps.riccati import action_value, factorize, no_halves, none_straight, policy
 from ddp.sweeps.room import read_room, sizes_of
-from ddp.sweeps.tiled_sweep import cross_gap, sweep
+from ddp.sweeps.tiled_sweep import act, cross_gap, solve, sweep
 
 STATES, CONTROLS = 40, 16
 MOST = {True: (STATES, CONTROLS), False: (16, 8)}
@@ -52,6 +57,21 @@ def are_few(n: int, nu: int, halved: bool) -> bool:
 
 
 @cache
+def _whole_act() -> Any:
+    """`act` without what is only called where steps are semi-implicit; made once, as others find it by its name."""
+    whole = variant(action_value.py_func, "action_value_whole", halve=no_halves, add_straight=none_straight)
+    return variant(act.py_func, "act_whole", action_value=whole)
+
+
+@cache
+def _solve_one() -> Any:
+    """`solve` of one control, without what eliminates more rows; made once, too."""
+    factors = variant(factorize.py_func, "factorize_one", eliminate=eliminate_one)
+    found = variant(policy.py_func, "policy_one", raise_rows=raise_one)
+    return variant(solve.py_func, "solve_one", factorize=factors, policy=found)
+
+
+@cache
 def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     """`tiled_sweep.sweep`, compiled for n states and nu controls where they are few; halved, runs: see `Room`."""
     if not are_few(n, nu, halved):
@@ -61,7 +81,8 @@ def sweep_of(n: int, nu: int, halved: bool, runs: int) -> Any:
     room = inline(specialised(read_room.py_func, f"room_of_{name}", sizes_at=sizes))
     crossing = variant(cross_gap.py_func, f"cross_gap_of_{name}", whole=True, read_room=room)
     crossing.is_apart, crossing.returns = True, cross_gap.returns
-    made = variant(sweep.py_func, name, whole=True, read_room=room, cross_gap=crossing)
+    parts = ({} if halved else {"act": _whole_act()}) | ({"solve": _solve_one()} if nu == 1 else {})
+    made = variant(sweep.py_func, name, whole=True, read_room=room, cross_gap=crossing, **parts)
     if not are_few(n, nu, False):
         made.level = 1
     return made

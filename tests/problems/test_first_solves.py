@@ -9,6 +9,7 @@ from numba import types
 import ddp
 import problems
 from ddp.costs.hessians import scales
+from ddp.sweeps.sized_sweep import sweep_of
 from dynamics.steps.schemes import SEMI_IMPLICIT
 
 LARGEST = 8000
@@ -49,3 +50,19 @@ def compiled():
 def test_a_problem_without_rows_compiles_no_kernel_of_rows(compiled):
     assert "ddp.interior.passes.judge" in compiled
     assert not [name for name in compiled if ".passes_of_rows." in name or ".row_steps." in name]
+
+
+def called(kernel, found):
+    """Names of a kernel's functions that are compiled with it: those that it names, and so on."""
+    function = getattr(kernel, "py_func", None)
+    if function is not None and function.__qualname__ not in found:
+        found.add(function.__qualname__)
+        for name in function.__code__.co_names:
+            called(function.__globals__.get(name), found)
+    return found
+
+
+def test_sweeps_are_compiled_without_halves_and_panels_that_they_never_call():
+    few, many = called(sweep_of(2, 1, False, 0), set()), called(sweep_of(6, 2, True, 0), set())
+    assert {"halve", "add_straight", "eliminate", "_raise"} <= many - few
+    assert {"no_halves", "none_straight", "eliminate_one", "_eliminate_panel", "raise_one"} <= few
