@@ -59,26 +59,27 @@ class Line:
     def show(self, text: str) -> None:
         if is_watched():
             text = text[: shutil.get_terminal_size().columns - 1]
-            self._write("\r" + text.ljust(self._drawn))
+            write("\r" + text.ljust(self._drawn))
             self._drawn = len(text)
 
     def hide(self) -> None:
         if self._drawn:
-            self._write("\r" + " " * self._drawn + "\r")
+            write("\r" + " " * self._drawn + "\r")
             self._drawn = 0
 
     def end(self, text: str) -> None:
         self.hide()
         if is_watched():
-            self._write(text + "\n")
+            write(text + "\n")
 
-    @staticmethod
-    def _write(text: str) -> None:
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except (AttributeError, OSError, ValueError):  # there is none, or it is closed
-            logger.debug("standard error cannot be written to")
+
+def write(text: str) -> None:
+    """Write to standard error, if somebody listens there."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+        logger.debug("standard error cannot be written to")
 
 
 def is_watched() -> bool:

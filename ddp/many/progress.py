@@ -1,13 +1,12 @@
 """Progress of many solves: a line on a terminal, lines of JSON elsewhere, or a function of the user's."""
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ddp.compiling.announce import is_quiet
+from ddp.compiling.announce import Line, is_quiet, write
 from ddp.errors import ProblemError, said
 
 OFTEN, SELDOM = 0.2, 5.0
@@ -45,7 +44,7 @@ class Reporter:
         self._tell: Callable[[Progress], object] | None = asked if callable(asked) else None
         self._prints = asked is True and not is_quiet()
         self._terminal = self._prints and sys.stderr is not None and sys.stderr.isatty()
-        self._total, self._begin, self._last, self._drawn = total, float("nan"), -SELDOM, 0
+        self._total, self._begin, self._last, self._line = total, float("nan"), -SELDOM, Line()
         self.done = self.converged = self.failed = self._before = 0
 
     def begin(self, text: str, done: int, converged: int, failed: int) -> None:
@@ -53,9 +52,9 @@ class Reporter:
         self.done = self._before = done
         self.converged, self.failed = converged, failed
         if self._terminal:
-            self._write(f"{text}\n")
+            self._line.end(text)
         elif self._prints:
-            self._write(json.dumps({"begins": text}) + "\n")
+            write(json.dumps({"begins": text}) + "\n")
 
     def add(self, done: int, converged: int, failed: int) -> None:
         """Count rows, and tell now and then."""
@@ -71,10 +70,10 @@ class Reporter:
 
     def end(self) -> None:
         """Tell how it ended."""
-        if self._prints:
+        if self._terminal:
+            self._line.end(str(self.state))
+        elif self._prints:
             self._show(self.state)
-            if self._terminal:
-                self._write("\n")
 
     @property
     def state(self) -> Progress:
@@ -85,21 +84,11 @@ class Reporter:
         return Progress(self.done, self._total, self.converged, self.failed, rate, remaining)
 
     def _show(self, state: Progress) -> None:
-        if not self._terminal:
-            told = {name: None if value != value else value for name, value in state._asdict().items()}
-            self._write(json.dumps(told) + "\n")
+        if self._terminal:
+            self._line.show(str(state))
             return
-        text = str(state)[: shutil.get_terminal_size().columns - 1]
-        self._write("\r" + text.ljust(self._drawn))
-        self._drawn = len(text)
-
-    @staticmethod
-    def _write(text: str) -> None:
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except (OSError, ValueError, AttributeError):  # nobody listens any more
-            pass
+        told = {name: None if value != value else value for name, value in state._asdict().items()}
+        write(json.dumps(told) + "\n")
 
 
 def _time(seconds: float) -> str:
