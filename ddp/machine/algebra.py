@@ -35,20 +35,6 @@ def factorize(L):
 
 
 @kernel
-def solve(L, b):
-    """b := (L Lᵀ)⁻¹ b."""
-    n = len(L)
-    for i in range(n):
-        for j in range(i):
-            b[i] -= L[i, j] * b[j]
-        b[i] /= L[i, i]
-    for i in range(n - 1, -1, -1):
-        for j in range(i + 1, n):
-            b[i] -= L[j, i] * b[j]
-        b[i] /= L[i, i]
-
-
-@kernel
 def dot(a, b, size):
     """Σ a_i b_i of two vectors' first entries, in four sums that do not wait for each other."""
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
