@@ -105,3 +105,17 @@ def test_arguments_of_another_kind_are_named(call, words, error):
         call()
     assert words in str(caught.value)
     assert len(str(caught.value)) < 500
+
+
+def test_forces_of_a_frame_are_those_of_its_contact_alone_in_their_order(rng):
+    """By contact dynamics of the same contacts the other way round."""
+    feet = [Contact("LF_FOOT"), Contact("RH_FOOT", "surface"), Contact("RF_FOOT")]
+    forces, x = dynamics.ContactForces(ROBOT, feet), np.r_[ROBOT.q0, 0.1 * rng.normal(size=18)]
+    u = rng.normal(size=forces.nu)
+    (found,) = forces.values(x[None], u[None])
+    backward = dynamics.contact_dynamics(ROBOT, x[:19], x[19:], forces.actuation @ u, feet[::-1]).f
+    theirs = dict(zip(["RF_FOOT", "RH_FOOT", "LF_FOOT"], np.split(backward, [3, 9]), strict=True))
+    for frame, force in theirs.items():
+        np.testing.assert_allclose(found[forces.rows(frame)], force, rtol=1e-9, atol=1e-9)
+    with pytest.raises(ProblemError, match="frame: no contact at 'LH_FOOT'; did you mean"):
+        forces.rows("LH_FOOT")
