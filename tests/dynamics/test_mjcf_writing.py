@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
-from oracles import random_placement, random_tree
+from oracles import passive, random_placement, random_tree, sprung
 
 import ddp
 import dynamics
@@ -55,6 +55,19 @@ def test_random_trees_accelerate_as_they_do_here(seed):
 @pytest.mark.parametrize("name", ["go2", "hyq", "b1", "talos", "panda"])
 def test_named_robots_accelerate_as_they_do_here(name):
     assert worst(dynamics.load(name), 0, 2) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["anymal", "ur5"])
+@pytest.mark.parametrize(("damping", "springs"), [(False, True), (True, False), (True, True)])
+def test_springs_and_damping_pull_in_mujoco_as_they_do_here(name, damping, springs, rng):
+    robot = sprung(dynamics.load(name), rng)
+    robot.model.damping[: 6 * robot.is_floating] = 0.0
+    q, v = robot.random_configuration(rng), rng.normal(size=robot.nv)
+    tau = passive(dynamics.RobotDynamics(robot, 0.01, damping=damping, springs=springs), q, v)
+    world = World(robot, damping=damping, springs=springs)
+    here = dynamics.forward_dynamics(robot, q, v, tau)
+    np.testing.assert_allclose(world.acceleration(world.data(q, v)), here, rtol=0, atol=1e-12 * np.abs(here).max())
+    assert np.abs(here - dynamics.forward_dynamics(robot, q, v, 0.0 * tau)).max() > 1e-3 * np.abs(here).max()
 
 
 def test_joints_that_mujoco_has_not_are_refused_by_name():
