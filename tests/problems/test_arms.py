@@ -24,3 +24,17 @@ def test_arms_with_joints_of_every_kind_reach(kinds):
     reached = frame_placement(robot, solution.X[-1, : robot.nq], "hand")
     start = frame_placement(robot, robot.q0, "hand")
     assert np.linalg.norm((reached - target.homogeneous)[:3, 3]) < 0.1 * np.linalg.norm((start - reached)[:3, 3])
+
+
+@pytest.mark.parametrize("name", ["panda", "kinova"])
+def test_any_arm_passes_spheres_that_are_in_its_way(name):
+    problem = arm.obstacles(name)
+    robot, ball = problem.dynamics.robot, problem.constraints[0]
+
+    def least(X):
+        places = frame_placement(robot, X[:, : robot.nq], ball.frame)[:, :3, 3]
+        away = [np.linalg.norm(places - sphere.center, axis=1) - sphere.radius for sphere in ball.obstacles]
+        return np.min(away) - 0.05
+
+    assert least(ddp.solve(arm.reach(name)).X) < -0.05
+    assert abs(least(ddp.solve(problem).X)) < 1e-7
