@@ -7,7 +7,9 @@ expected decrease of 1e-9. Where iLQR does not converge in 1000 iterations, its 
 """
 
 import sys
+from collections import namedtuple
 from contextlib import contextmanager
+from ctypes import c_void_p, cast
 from functools import partial
 from math import exp, log, radians
 from pathlib import Path
@@ -20,8 +22,9 @@ from mayne_runs import metered
 
 import ddp
 import problems
-from ddp.interior.correction import NONE, SHARES, second_share
-from ddp.interior.parts_in_python import PartsInPython
+from ddp.interior.parts_in_python import C_FUNCTION, PartsInPython
+from ddp.machine.written import point_to, read_all
+from ddp.sweeps.weighted import WeightedSweeps
 from problems import arm, quadruped
 
 MOST_WORK = 1.1
@@ -47,6 +50,10 @@ OTHERS = {
 """Problems that are not in `problems.ALL`."""
 
 
+Swept = namedtuple("Swept", "failed")
+"""What a meter asks of a sweep."""
+
+
 def starts(name):
     """The problem of a name, and its random controls."""
     problem = OTHERS[name]() if name in OTHERS else problems.find(name)()
@@ -59,11 +66,45 @@ def starts(name):
     return problem, [np.asarray(guess) + sigma * one for one in noise]
 
 
+def counted_sweeps(meter, sweeps):
+    """Let kernels' sweeps of full-space steps count, each once however often limits free controls in it.
+
+    Rollouts' sweeps count in the same way. Returns what has to stay alive: kernels call it.
+    """
+    struct, within = sweeps._sweeping, sweeps.within
+
+    def counted(address):
+        own = C_FUNCTION(address)
+
+        def sweep(*words):
+            own(*words)
+            failed, blend = read_all(struct, ("failed", "blend"))
+            meter.swept(blend, Swept(failed), struct.N)
+
+        return C_FUNCTION(sweep)
+
+    if sweeps._recursion.scratch is None:
+        alive = counted(struct.function)
+        point_to(struct, function=address_of(alive))
+        return alive
+    alive = counted(within()[0])
+    sweeps.within = lambda: (address_of(alive), within()[1])
+    return alive
+
+
+def address_of(function):
+    """Address of a C function."""
+    return cast(function, c_void_p).value
+
+
 @contextmanager
 def all_metered():
-    """A `Meter` that counts trials of full-space steps too, for which kernels ask Python where threads share work."""
+    """A `Meter` that counts full-space steps too: sweeps by kernels, and trials, for which kernels ask Python.
+
+    They do where threads share work.
+    """
     with metered() as meter:
-        own = {name: getattr(PartsInPython, name) for name in ("_stray", "_track")}
+        own, begin = {name: getattr(PartsInPython, name) for name in ("_stray", "_track")}, WeightedSweeps.__init__
 
         def counted(name):
             def part(parts):
@@ -72,29 +113,25 @@ def all_metered():
 
             return part
 
+        def counted_begin(self, *how, **more):
+            begin(self, *how, **more)
+            self.alive = counted_sweeps(meter, self)
+
         for name in own:
             setattr(PartsInPython, name, counted(name))
+        WeightedSweeps.__init__ = counted_begin
         try:
             yield meter
         finally:
+            WeightedSweeps.__init__ = begin
             for name, part in own.items():
                 setattr(PartsInPython, name, part)
 
 
 def solved(problem, solver, guess):
-    """A solution, and its work; full-space iterations have tried all larger shares of the exact Hessian before.
-
-    Sweeps that failed there count as whole ones, so it is an upper bound.
-    """
-    within, served, before = problem.limited and problem.multiplier_count == 0, 0, 0.0
+    """A solution, and its work; sweeps that fail count for the knots that they did."""
     with all_metered() as meter:
         solution = ddp.solve(problem, solver, guess, throw=False, workers="threads:2")
-    for record in filter(lambda one: one.full_space, solution.history):
-        place = SHARES.index(record.blend)
-        tried = {0, place, *range(second_share(served, before, within), place + 1)}
-        meter.exact += len(tried - {NONE})
-        meter.sweeps += NONE in tried
-        served, before = place or served, record.step
     return solution, meter.sweeps + 1.3 * meter.exact + 0.3 * meter.rollouts
 
 
