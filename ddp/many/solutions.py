@@ -119,7 +119,7 @@ class Solutions:
         if not isinstance(i, (int, np.integer)) or isinstance(i, bool):
             raise ProblemError(f"i: expected a whole number, which of the solutions, got {said(i)}")
         if not -len(self) <= i < len(self):
-            raise IndexError(f"i: expected less than {len(self)}, how many solutions there are, got {i}")
+            raise IndexError(f"i: expected one of {len(self)} solutions, from {-len(self)} to {len(self) - 1}, got {i}")
         return self.solution(int(i) % len(self))
 
     def __str__(self) -> str:

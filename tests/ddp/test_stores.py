@@ -241,8 +241,9 @@ def test_numbers_are_kept_as_asked(problem, over, tmp_path):
         assert np.array_equal(again.X, whole.X[4])
     with pytest.raises(ddp.ProblemError, match="this solution is of another: it starts at"):
         whole[4].attached(whole[3].problem)
-    with pytest.raises(IndexError, match="i: expected less than 5"):
-        whole[5]
+    for beyond in (5, -6):
+        with pytest.raises(IndexError, match=f"i: expected one of 5 solutions, from -5 to 4, got {beyond}"):
+            whole[beyond]
 
 
 @pytest.mark.parametrize(("change", "words"), [
