@@ -56,6 +56,13 @@ class _Server(ThreadingMixIn, TCPServer):
         self.pages: dict[str, _Page] = {}
         self.port = int(self.server_address[1])
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; or here where a program ends, of which Python 3.12.0 and 3.12.1 let no thread begin."""
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:
+            self.process_request_thread(request, client_address)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Browsers that hang up are no errors of this program."""
         logger.debug("a request from %s failed", client_address, exc_info=True)
