@@ -19,7 +19,7 @@ from numba.types import UniTuple
 from ddp.compiling.kernel import apart, kernel
 from ddp.costs.cost_table import place
 from ddp.interior import active_rows
-from ddp.interior.barrier import PROXIMAL
+from ddp.interior.barrier import LEAST_PROXIMAL, PROXIMAL
 from ddp.interior.correction import BLENDED
 from ddp.interior.course import unit
 from ddp.interior.measures import absolute, priced, put
@@ -86,7 +86,7 @@ def impose(p, s):
         b.bounds, b.kind, b.give, a.held, a.pays, a.y, p.first, own.bounds, own.kind, own.give, own.state, own.step
     )
     s.largest = max(s.largest, most / p.scale)
-    p.least_proximal, p.share = max(PROXIMAL[0], LEFT_OPEN / max(s.largest, LEFT_OPEN)), PROXIMAL[1]
+    p.least_proximal, p.share = max(LEAST_PROXIMAL, LEFT_OPEN / max(s.largest, LEFT_OPEN)), PROXIMAL[1]
     (lower, upper), h, shape = limits(p), Horizon(p.horizon), (p.N, p.nu)
     low, high = array_at(address_of(h.low), shape), array_at(address_of(h.high), shape)
     for t in range(p.N):

@@ -12,6 +12,7 @@ from numba import boolean
 
 from ddp.compiling.kernel import apart, kernel
 from ddp.interior import course
+from ddp.interior.barrier import LEAST_PROXIMAL
 from ddp.interior.correction import first_definite, is_long, revise_shift
 from ddp.interior.filter import ENTRIES, accepts, begin_filter, clear_filter, enter, funnel
 from ddp.interior.memory import NUMBERS, Memory
@@ -172,6 +173,7 @@ def follow(s, p, way, was_open, before):
         funnel(s, p.theta, (before - p.cost) / promised if shorter else 0.0)
     if s.alpha == 1.0 and p.M > 0 and left_open(p) > course.HALVED * was_open:
         p.share *= LESS_PROXIMAL
+        p.least_proximal = max(LEAST_PROXIMAL, LESS_PROXIMAL * p.least_proximal)
     bound = (p.first > 0 or p.boxed != 0) and p.elastic == 0
     slow = hardly_moves(s.alpha, s.exact == 0, before - p.cost, course.unit(p))
     s.travels = 1 if bound and slow and p.theta <= OPEN else 0

@@ -180,8 +180,8 @@ def sizes(costs, weights, lower, upper, A, B, moved, at_least, by_states):
     reach = of_controls * math.sqrt(N) * absolute(b, N * n * nu)[0]
     reach += reach * math.sqrt(N) * n * (1.0 + absolute(a, N * n * n)[0])  # no state is moved further, but by rounding
     for i in range(n):
-        if not size[i] > STILL * 2.0 * reach:
-            move_by_controls(found, A, B, by_states)
+        if not (size[i] > STILL * 2.0 * reach or (dear > 0.0 and w[i] > 0.0)):
+            move_by_controls(found, dear, weights, A, B, by_states)
             break
     for i in range(n + nu):
         size[i] = size[i] if LEAST < size[i] < 1.0 / LEAST else 1.0
@@ -189,10 +189,14 @@ def sizes(costs, weights, lower, upper, A, B, moved, at_least, by_states):
 
 
 @apart
-def move_by_controls(found, A, B, by_states):
-    """Sizes (nz,) of states that are still := how far controls move them; and of controls, see `sizes`."""
+def move_by_controls(found, dear, weights, A, B, by_states):
+    """Sizes (nz,) of states that are still, and cost nothing, := how far controls move them; and of controls.
+
+    dear, weights: see `sizes`. Light fingers of a heavy arm seem still beside what its torques would do to them.
+    """
     (_, n, nu), root, memory = B.shape, math.sqrt(len(B)), np.zeros(2 * len(found))
     size, reach, by_controls, a, b = rows_of(found), rows_of(memory), rows_of(memory)[n + nu :], rows_of(A), rows_of(B)
+    w = rows_of(weights)
     for j in range(nu):
         moves = 0.0
         for i in range(n):
@@ -208,7 +212,8 @@ def move_by_controls(found, A, B, by_states):
         if not by_controls[i] > 0.0:
             for j in range(n):
                 reach[i] += root * largest(a, i * n + j, 1.0 if i == j else 0.0) * by_controls[j]
-        size[i] = reach[i] if size[i] < STILL * reach[i] else size[i]
+        costs = dear > 0.0 and w[i] > 0.0
+        size[i] = reach[i] if size[i] < STILL * reach[i] and not costs else size[i]
     hold(memory)
 
 

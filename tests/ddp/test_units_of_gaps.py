@@ -104,7 +104,7 @@ def test_gaps_are_measured_by_what_costs_a_quarter_of_a_guess(rng):
 
 @pytest.mark.parametrize("share", [0.3e-6, 3e-6])
 def test_states_that_are_still_are_as_large_as_controls_move_them(rng, share):
-    """Or by a control what this moves moves; the last one only if what it costs lets it be less than a millionth."""
+    """Or by a control what this moves moves; the last one not, as it costs something, though less than a millionth."""
     A, B, costs = rng.normal(size=(9, 3, 3)), rng.normal(size=(9, 3, 1)), rng.normal(size=10)
     B[:, 1] = 0.0
     dear, control, root = 2.0 * np.abs(costs).sum(), 7.0, 3.0
@@ -113,9 +113,9 @@ def test_states_that_are_still_are_as_large_as_controls_move_them(rng, share):
     limits = np.full((9, 1), -np.inf), np.full((9, 1), np.inf)
     size = sizes_of_gaps(costs, weights, *limits, A, B, np.zeros((10, 3)), np.zeros((9, 1)), False)
     through = root * np.abs(A - np.eye(3)).max(axis=0)[1] @ reach
-    own = reach[2] if share < 1e-6 else share * reach[2]
+    own = share * reach[2]
     np.testing.assert_allclose(size, [reach[0], through, own, control], rtol=1e-13)
-    costly = np.concatenate([np.full(2, 1.0), weights[2:]])  # then nothing but the last state is still
+    costly = np.concatenate([np.full(2, 1.0), weights[2:]])  # then nothing is still
     found = sizes_of_gaps(costs, costly, *limits, A, B, np.zeros((10, 3)), np.zeros((9, 1)), False)
     np.testing.assert_allclose(found, [0.5 * dear**0.5] * 2 + [own, control], rtol=1e-13)
 

@@ -8,9 +8,10 @@ from thorough import cases
 
 import ddp
 from ddp.interior.scaling import factors_of
-from dynamics import FunctionDynamics
+from dynamics import FunctionDynamics, RobotDynamics, load
 from problems import arm
-from problems.constraints import JointLimits
+from problems.constraints import JointLimits, StateEquality
+from problems.costs import ControlCost, StateCost
 from tests.benchmarks.optimisers.cases import CASES
 from tests.ddp.constrained_systems import linear_quadratic, on_a_rail
 
@@ -182,3 +183,20 @@ def test_soft_constraints_whose_penalties_cannot_grow_end_rollouts_in_words(unit
     )
     assert free.converged
     assert held.status.ending in (ddp.Ending.CONVERGED, ddp.Ending.ROUNDS)
+
+
+@pytest.mark.parametrize("name", ["alex_psyonic_hands", "tiago_pro"])
+def test_light_fingers_of_heavy_robots_reach_a_state_as_arms_do(name):
+    """Torques that move an arm would throw its fingers: that is no unit of what fingers do."""
+    robot, rng = load(name), np.random.default_rng(1)
+    system, n = RobotDynamics(robot, 0.02), robot.nv
+    rest = np.concatenate([robot.q0, np.zeros(n)])
+    goal = system.integrate(rest, np.concatenate([rng.uniform(-0.5, 0.5, n), np.zeros(n)]))
+    goal[: robot.nq] = np.clip(goal[: robot.nq], robot.ranges.lower, robot.ranges.upper)
+    weights = np.repeat([[0.1, 0.01], [100.0, 1.0]], n, axis=1)
+    during, there = (StateCost(system, goal, own) for own in weights)
+    effort = ControlCost(system.nominal_control(rest), np.full(n, 1e-3))
+    end = {"terminal_constraints": [StateEquality(system, goal)]}
+    solution = ddp.solve(ddp.Problem(system, [effort, during], [there], rest, 50, **end))
+    assert solution.iterations <= 20
+    assert solution.violation < 1e-8
