@@ -2,34 +2,31 @@
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from ddp.augmented import scales
 from ddp.checkpoint import Checkpoint, Journal
 from ddp.compiling import announce
 from ddp.compiling.interrupts import is_of_interrupt
 from ddp.compiling.setup import Stopwatch
 from ddp.constraints.detours import detour
-from ddp.constraints.impossible import elsewhere, unmet_by_states
+from ddp.constraints.impossible import BY_NO_STATE, doubts, elsewhere, unmet_by_states
 from ddp.constraints.unreachable import AT_ONCE, begins_outside, unmet_at_once
 from ddp.doubts import tell_doubts
-from ddp.errors import DDPError, ProblemError, SolveError, flag, instance, said, suggesting
+from ddp.errors import ProblemError, SolveError, flag, instance, said, suggesting
 from ddp.guesses import Guess, Motion, Start
 from ddp.interior.course import TOLERANCE
 from ddp.interior.handover import went_back
 from ddp.iterate import Iterate
 from ddp.loop import run
+from ddp.missed import Missed
 from ddp.options import DDP, as_solver
 from ddp.parallel.differentiator import Differentiator
 from ddp.parallel.workers import WorkerError, Workers, as_workers, differentiator
 from ddp.posture_guesses import second_starts
 from ddp.problem import Problem
-from ddp.protocols import Array
 from ddp.solutions.explanation import is_far, stays
 from ddp.solutions.solution import Solution
 from ddp.solutions.status import Ending, Record, Status, Watcher, infeasible, is_led
@@ -48,6 +45,9 @@ NEARBY = 40
 FROM_ELSEWHERE = 3
 """Attempts from other motions, at most, where it is not proven that there is no way; see `impossible.elsewhere`. One is
 enough where a minimum was found, though far from its target."""
+
+FROM_DOUBTS, MUCH = 2, 0.9
+"""Attempts from motions that doubt a proof, at most; share of its violation that one without a proof may have."""
 
 SAME = 1e-2
 """Relative difference of costs and violations, at most, where two attempts have ended at the same motion."""
@@ -102,7 +102,8 @@ def solve(
     violate constraints, or was where they had begun; after failures from the default guess, too; from the states to
     which 200 such iterations have led, if they have not ended; then from a few motions, around the minimum if one was
     found, that violate constraints in other ways (`ddp.constraints.impossible`), until one ends where another did: if
-    there are none, they cannot be met, and the status says so. The cheapest minimum is kept; iterations of all attempts
+    there are none, they cannot be met, and the status says so. Where other motions doubt this, as multipliers miss less
+    by them, two attempts begin there before it is said. The cheapest minimum is kept; iterations of all attempts
     count, and stand in ``history``. After failures from guesses, and where none converges, or to no minimum, the
     augmented Lagrangian (`augmented`) is tried; where no detour mends what the straight way violates, before steps
     begin anew. Newton's steps with what binds held find its gains, unless these do not end at a minimum nearby: then
@@ -181,7 +182,7 @@ class _Task(NamedTuple):
     def attempted(self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record]) -> Solution:
         """Solve in one way or, where that fails, another; history: records of what was done before."""
         (first, *others), done = solver.attempts(self.problem), len(history)
-        outside, missed = begins_outside(self.problem), _Missed(self.problem, guess)
+        outside, missed = begins_outside(self.problem), Missed(self.problem, guess)
         unmet = unmet_at_once(self.problem, missed.factors) if outside else None
         if unmet is not None:
             first = replace(first, max_iterations=min(first.max_iterations, NEARBY))
@@ -191,7 +192,7 @@ class _Task(NamedTuple):
             unmet = unmet_at_once(self.problem, missed.factors)
         if unmet is not None and missed.any(outcome):
             return _impossible(outcome, len(history), unmet, AT_ONCE)
-        if not others or not may_be_better(outcome, solver, linear):
+        if not others or not (may_be_better(outcome, solver, linear) or _is_doubtful(outcome)):
             return outcome
         if missed.any(outcome) and (why := unmet_by_states(self.problem, outcome.X, outcome.U, missed.factors)):
             return _impossible(outcome, len(history), *why)
@@ -212,6 +213,16 @@ class _Task(NamedTuple):
                 linear = outcome is not found or way.full_space(self.problem)
             return found
 
+        def doubted() -> Solution:
+            """The outcome; where other motions doubt its proof, the best one from these."""
+            y = outcome.multipliers
+            for U in doubts(self.problem, outcome.X, outcome.U, y)[:FROM_DOUBTS] if _is_doubtful(outcome) else ():
+                if len(history) >= solver.max_iterations or tried(others[0], U, AROUND).converged:
+                    break
+            return told(outcome, history, solver.max_iterations)
+
+        if _is_doubtful(outcome):
+            return doubted()
         reached, led = outcome, is_led(history) and not (outcome.converged and went_back(history[done:]))
         astray = isinstance(guess, tuple) and not outcome.converged and missed.by(*guess) > TOLERANCE
         around, rolls = (None, False) if outcome.converged else detour(self.problem, outcome.X[-1], missed.factors)
@@ -243,7 +254,7 @@ class _Task(NamedTuple):
                 ended.append(found)
         if left and goes_on(anew=False):
             tried(others[-1], guess, solver.max_iterations)
-        return told(outcome, history, solver.max_iterations)
+        return doubted()
 
     def solved(
         self, solver: DDP, guess: Start, start: Stopwatch, history: list[Record], first: bool = False
@@ -266,43 +277,16 @@ class _Task(NamedTuple):
             raise
 
 
-class _Missed:
-    """Violations by factors of rows (m,) where a solve begins, see scaling.py: units of rows change no decision.
-
-    Solutions that have converged have none.
-    """
-
-    def __init__(self, problem: Problem, guess: Start) -> None:
-        self._problem, self._guess = problem, guess
-
-    @cached_property
-    def factors(self) -> Array:
-        """Factors (m,); ones where a user's own code fails."""
-        with np.errstate(all="ignore"), suppress(DDPError):
-            return scales(self._problem, start_policy(self._problem, self._guess))[1]
-        return np.ones(self._problem.rows.size)
-
-    def by(self, X: Array, U: Array) -> float:
-        """The largest violation of a motion."""
-        return self._problem.rows.worst(X, U, self.factors)
-
-    def of(self, solution: Solution) -> float:
-        """The largest violation of a solution."""
-        finite = np.isfinite(solution.violation) and solution.violation > 0.0
-        return self.by(solution.X, solution.U) if finite else solution.violation
-
-    def any(self, solution: Solution) -> bool:
-        """Whether a solution violates anything."""
-        return not solution.converged and self.of(solution) > TOLERANCE
-
-
-def _better(one: Solution, other: Solution, missed: _Missed | None) -> Solution:
+def _better(one: Solution, other: Solution, missed: Missed | None) -> Solution:
     """The better one of two attempts, of which the second one was made as the first one failed, or ended far away.
 
     missed: None if the first one is a minimum.
     """
     if one.converged and one.kind == MINIMUM:
         return other if other.converged and other.cost < one.cost else one
+    if one.status.ending is Ending.INFEASIBLE and missed is not None and not other.converged:
+        of = 1.0 if other.status.ending is Ending.INFEASIBLE else MUCH
+        return other if _left(other, missed)[0] < of * _left(one, missed)[0] else one
     if other.converged or other.status.ending in (Ending.INFEASIBLE, Ending.SADDLE, Ending.BOTTOMLESS):
         return other
     if one.converged or missed is None:
@@ -311,7 +295,7 @@ def _better(one: Solution, other: Solution, missed: _Missed | None) -> Solution:
     return other if cut or _left(other, missed) <= _left(one, missed) else one
 
 
-def _is_same(one: Solution, other: Solution, missed: _Missed) -> bool:
+def _is_same(one: Solution, other: Solution, missed: Missed) -> bool:
     """Whether two attempts have ended at the same minimum of violations."""
     unmet = one.status.ending is other.status.ending is Ending.UNMET
     if not unmet:
@@ -320,7 +304,7 @@ def _is_same(one: Solution, other: Solution, missed: _Missed) -> bool:
     return all(abs(a - b) <= SAME * abs(a) for a, b in pairs)
 
 
-def _left(solution: Solution, missed: _Missed) -> tuple[float, float]:
+def _left(solution: Solution, missed: Missed) -> tuple[float, float]:
     """Distance from a motion that meets constraints, and the cost, to compare solutions."""
     gap = solution.history[-1].gap if solution.history else np.inf
     return max(missed.of(solution), gap, TOLERANCE), solution.cost
@@ -349,6 +333,11 @@ def told(outcome: Solution, history: list[Record], limit: int) -> Solution:
 def limit_of_both(motion: Motion | Solution, done: int, solver: DDP) -> int:
     """Iterations of both starts together, where the first one has taken so many: not limited by these if it stays."""
     return solver.max_iterations if stays(motion) else min(solver.max_iterations, MOST * done)
+
+
+def _is_doubtful(outcome: Solution) -> bool:
+    """Whether multipliers prove that constraints cannot be met, which is a proof for motions nearby."""
+    return outcome.status.ending is Ending.INFEASIBLE and BY_NO_STATE not in outcome.status
 
 
 def may_be_better(outcome: Solution, solver: DDP, linear: bool) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ddp.adjoint import costates
 from ddp.constraints.lagrangian import shared_name
-from ddp.constraints.unreachable import contradicting
+from ddp.constraints.unreachable import contradicting, nearest
 from ddp.costs.terms import TermError
 from ddp.derivatives import Derivatives
 from ddp.errors import ModelError, ProblemError
@@ -40,11 +40,21 @@ TRIED, WAVES = 16, 4
 WEIGHED, MOST = 1e-4, 3
 """Multipliers beyond this share of the largest tell of what holds, and so many constraints are named."""
 
+LESS = 0.9
+"""Share of what multipliers miss that other motions doubt a proof by, see `doubts`."""
+
+BY_NO_STATE = "no state meets"
+"""Words of a proof that does not come from multipliers."""
+
 ENOUGH = 16
 """Other motions that are enough for a proof, of those that are tried."""
 
 FRACTIONS, REACH = np.array([1.0, 0.3, 0.1, 0.03]), 30.0
 """Fractions of the way to other controls; how large they are where there are no limits, times the largest present."""
+
+RANDOM, KEPT, POWERS = 4096, 256, (-2.0, 0.5)
+"""Random states beside those of a motion, of which so many that violate least are tried; and powers of ten of how far
+they are, times how far it goes."""
 
 NOTHING = 1e-8
 """Controls, and motions of states, that are no larger are left by rounding: they say nothing of how large controls may
@@ -107,26 +117,50 @@ def _by_no_state(
     problem: Problem, knot: int, X: Array, U: Array, others: list["_Motion"], factors: Array | None
 ) -> str | None:
     """Proof in words that no state near those of a motion X, U and of others meets the constraints of a knot."""
+    U = problem.padded(U)
+    beside = _beside(problem, X, U, RANDOM) if others else None
     X = np.concatenate([X, *(other.X[knot : knot + 1] for other in others)])
-    U = np.concatenate([problem.padded(U), *(problem.padded(other.U)[knot : knot + 1] for other in others)])
+    U = np.concatenate([U, *(problem.padded(other.U)[knot : knot + 1] for other in others)])
     try:
-        unmet = contradicting(problem, knot, X, U, factors)
+        if beside is not None:
+            near = nearest(problem, knot, *beside, KEPT, factors)
+            X, U = (np.concatenate([one, other[near]]) for one, other in zip((X, U), beside, strict=True))
+        unmet = contradicting(problem, knot, X, U, factors, beside is not None)
     except (ProblemError, TermError):  # a user's own code fails at some state, which proves nothing
         return None
     more = f" and {len(unmet) - MOST} more" if len(unmet) > MOST else ""
     together = " together" if len(unmet) > 1 else ""
     named = " and ".join(unmet[:MOST]) + more
-    return f"no state meets {named} at knot {knot}{together}, as near as {len(X)} come" if unmet else None
+    return f"{BY_NO_STATE} {named} at knot {knot}{together}, as near as {len(X)} come" if unmet else None
 
 
-def elsewhere(problem: Problem, U: Array, y: Array) -> list[Array]:
-    """Controls (N, nu) by which multipliers y (m,) miss nothing, so that they prove nothing.
+def _beside(problem: Problem, X: Array, U: Array, count: int) -> tuple[Array, Array]:
+    """So many states beside X (M, nx) with controls U (M, nu), always the same ones, far and near."""
+    random, system = np.random.default_rng(0), problem.dynamics
+    at = random.integers(len(X), size=count)
+    far = 10.0 ** random.uniform(*POWERS, (count, 1)) * random.normal(size=(count, system.n))
+    return system.integrate(X[at], far * _extent(problem, X)), U[at]
+
+
+def elsewhere(problem: Problem, U: Array, y: Array, most: float = 0.0) -> list[Array]:
+    """Controls (N, nu) by which multipliers y (m,) miss nothing, or no more than so much: they prove nothing then.
 
     They are tried around controls U: see this module. Those that violate least, weighed by y, come first. Solves begin
     there, so motions without a finite cost are left out.
     """
     with np.errstate(all="ignore"):  # they may be far out
-        return _nearest(problem, (one for one in _motions(problem, U) if np.isfinite(problem.total(one.X, one.U))), y)
+        motions = (one for one in _motions(problem, U) if np.isfinite(problem.total(one.X, one.U)))
+        return _nearest(problem, motions, y, most)
+
+
+def doubts(problem: Problem, X: Array, U: Array, y: Array) -> list[Array]:
+    """Controls (N, nu) that doubt a proof by multipliers y (m,) of a motion X, U: by these they miss much less.
+
+    So the minimum of violations that the multipliers belong to is but a local one.
+    """
+    with np.errstate(all="ignore"):
+        missed = _missed(problem, _weights(problem, y), problem.rows.values(X, U))
+        return elsewhere(problem, U, y, LESS * missed) if np.isfinite(missed) else []
 
 
 def _opposed(at: Held) -> str:
@@ -206,11 +240,16 @@ def _moving(problem: Problem, U: Array) -> Array:
         X, B = system.rollout(problem.x0, U), system.linearize(problem.x0, U[0])[1]
     except ModelError:  # there is no motion
         return np.ones(U.shape[1])
-    size = np.abs(system.difference(np.broadcast_to(X[0], X.shape), X)).max(axis=0)
-    if system.nx == system.n:
-        size = np.maximum(size, np.abs(X).max(axis=0))
+    size = _extent(problem, X)
     moves = np.abs(B[size > NOTHING] / size[size > NOTHING, None]).sum(axis=0)
     return np.divide(1.0, moves, out=np.ones_like(moves), where=moves > 0.0)
+
+
+def _extent(problem: Problem, X: Array) -> Array:
+    """The furthest (n,) that states X (M, nx) are from the first one; on flat spaces from zero, too."""
+    system = problem.dynamics
+    size = np.abs(system.difference(np.broadcast_to(X[0], X.shape), X)).max(axis=0)
+    return np.maximum(size, np.abs(X).max(axis=0)) if system.nx == system.n else np.asarray(size)
 
 
 def _weights(problem: Problem, y: Array) -> Array:
@@ -240,7 +279,7 @@ def _motions(problem: Problem, U: Array) -> Iterator[_Motion]:
     Controls are noise, waves, and both at their extremes, anywhere within limits, see `REACH`.
     """
     system, (N, nu), random = problem.dynamics, U.shape, np.random.default_rng(0)
-    reach = REACH * _largest(problem, U)
+    reach = np.maximum(REACH * _largest(problem, U), _moving(problem, U))
     low = np.where(np.isfinite(problem.lower), problem.lower, np.minimum(-reach, problem.upper))
     high = np.where(np.isfinite(problem.upper), problem.upper, np.maximum(reach, problem.lower))
     X, K, closed = np.full((N + 1, system.nx), problem.x0), np.zeros((N, nu, system.n)), np.zeros((N, system.n))
@@ -274,8 +313,8 @@ def _ways(random: np.random.Generator, N: int, nu: int) -> Iterator[Array]:
         yield from (smooth / np.abs(smooth).max(axis=0), np.sign(smooth), noise, np.sign(noise))
 
 
-def _nearest(problem: Problem, motions: Iterable[_Motion], y: Array) -> list[Array]:
-    """Controls of motions by which multipliers y (m,) miss nothing; those that violate least, weighed by y, first."""
+def _nearest(problem: Problem, motions: Iterable[_Motion], y: Array, most: float = 0.0) -> list[Array]:
+    """Controls of motions by which y (m,) miss no more than so much; those that violate least, weighed by y, first."""
     y, rows = _weights(problem, y), problem.rows
-    found = [(np.abs(y * rows.beyond(c)).sum(), U) for _, U, c in motions if _missed(problem, y, c) <= 0.0]
+    found = [(np.abs(y * rows.beyond(c)).sum(), U) for _, U, c in motions if _missed(problem, y, c) <= most]
     return [U for _, U in sorted(found, key=lambda one: float(one[0]))]

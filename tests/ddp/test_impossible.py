@@ -397,3 +397,47 @@ def test_first_steps_with_many_minima_of_violations_are_no_proof(rng):
         system, costs = FunctionDynamics(lambda x, u, A=A, B=B: A @ x + B @ u, int(n), int(nu)), [lambda x, u: u @ u]
         problem = ddp.Problem(system, costs, [], x0, 3, control_limits=(-1.0, 1.0), constraints=[row])
         assert unmet_at_once(problem) is None
+
+
+def test_many_minima_of_violations_at_the_end_are_no_proof():
+    """Sines of the last state and a ball to stay out of, which a known motion meets."""
+    called, count = 0, cases(120, 30)
+    for seed in range(count):
+        rng = np.random.default_rng([seed, 7])
+        n, nu, m = rng.integers(1, 4, 3)
+        A, B, G = np.eye(n) + 0.3 * rng.normal(size=(n, n)), rng.normal(size=(n, nu)), rng.normal(size=(m, n))
+        system, x0 = FunctionDynamics(lambda x, u, A=A, B=B: A @ x + B @ u, int(n), int(nu)), rng.normal(size=n)
+        x, w = system.rollout(x0, rng.uniform(-1.0, 1.0, (6, nu)))[-1], rng.choice([1.0, 3.0, 6.0])
+        away = rng.normal(size=n)
+        ball = x + away / np.linalg.norm(away) * rng.uniform(0.1, 1.0)
+        far, met = 0.81 * ((x - ball) ** 2).sum(), np.sin(w * G @ x)
+        rows = [
+            ddp.Equality(lambda x, u, G=G, w=w, met=met: np.sin(w * G @ x) - met),
+            ddp.Inequality(lambda x, u, ball=ball: (x - ball) @ (x - ball), lower=far),
+        ]
+        problem = ddp.Problem(system, [lambda x, u: u @ u], [], x0, 6, terminal_constraints=rows)
+        called += ddp.solve(problem, throw=False).status.ending is ddp.Ending.INFEASIBLE
+    assert called <= count // 60  # 8 of 120 where searches begin at motions alone
+
+
+def test_waypoints_that_a_known_drive_passes_are_not_called_impossible():
+    """Where the first attempt ends at a local minimum of violations, others begin at motions that doubt its proof."""
+    rng = np.random.default_rng([24, sum(map(ord, "way"))])
+    t, U = np.linspace(0.0, 1.0, 30)[:, None], np.zeros((30, 2))
+    for k in range(4):
+        U = U + rng.normal(size=2) * np.sin(k * np.pi * t + rng.uniform(0.0, 6.28, 2))
+    U = np.array([2.0, 3.0]) * U / np.abs(U).max(axis=0)
+    system, x0 = FunctionDynamics(cart, 4, 2), np.array([0.0, 0.0, rng.uniform(-3.0, 3.0), rng.uniform(-1.0, 1.0)])
+    X, at = system.rollout(x0, U), {}
+    for k in (8, 15, 22):
+        a = rng.normal(size=2) + X[k, :2]
+        goal = np.array([((X[k, :2] - a) ** 2).sum(), np.cos(X[k, 2])])
+        passed = lambda x, u, a=a, goal=goal: np.array([((x[:2] - a) ** 2).sum(), np.cos(x[2])]) - goal  # noqa: E731
+        at[range(k, k + 1)] = [ddp.Equality(passed)]
+    fast, end = np.abs(X[:, 3]).max(), X[-1, :3]
+    problem = ddp.Problem(
+        system, [ControlCost(np.zeros(2), np.full(2, 0.1))], [], x0, 30, control_limits=([-2.0, -3.0], [2.0, 3.0]),
+        constraints=[ddp.Inequality(lambda x, u: x[3], lower=-fast, upper=fast)], constraints_at=at,
+        terminal_constraints=[ddp.Equality(lambda x, u: x[:3] - end)],
+    )  # fmt: skip
+    assert ddp.solve(problem).converged
