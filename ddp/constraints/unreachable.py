@@ -14,8 +14,9 @@ from ddp.problem import Problem
 from ddp.protocols import Array
 from ddp.systems.system import Expansion
 
-STEPS, DAMPED, FALL, RISE = 40, 1e-3, 0.2, 5.0
-"""Steps, the first damping relative to the diagonal of JᵀJ, how it falls where a step helps, and rises elsewhere."""
+STEPS, DAMPED, FALL, RISE, SETTLED = 40, 1e-3, 0.2, 5.0, 1e-6
+"""Steps, the first damping relative to the diagonal of JᵀJ, how it falls where a step helps, and rises elsewhere. A
+step that lowers squares by no more than the last share is the last one of its state."""
 
 MET, MISSED = 1e-6, 1e-4
 """Violations of no more count as none, of bounds beyond one relative to these; and those of no more do not count as
@@ -246,26 +247,28 @@ def _least(
     units (m,): of rows, which their squares are weighed by. Numbers at a limit that violations push them against stay
     there.
     """
-    system = problem.dynamics
-    r = rows.beyond(X, U)
-    J = rows.slopes(X, U, r)
-    damping, diagonal, n = np.full((len(X), 1), DAMPED), np.arange(J.shape[2]), J.shape[2] - U.shape[1]
+    r, X, U, go_on = rows.beyond(X, U), X.copy(), U.copy(), np.arange(len(X))
+    n, damping = problem.dynamics.n if X.shape[1] else 0, np.full((len(X), 1), DAMPED)
     for _ in range(STEPS):
-        if _is_met(rows, r, MET):
+        if _is_met(rows, r, MET) or not go_on.size:
             break
-        scaled = J / units[:, None]
-        g = np.einsum("kia,ki->ka", scaled, r / units)
-        held = ((low >= U) & (g[:, n:] > 0.0)) | ((high <= U) & (g[:, n:] < 0.0))
-        scaled[:, :, n:][np.broadcast_to(held[:, None], (*r.shape, U.shape[1]))] = 0.0
+        x, u, own = X[go_on], U[go_on], r[go_on]
+        scaled = rows.slopes(x, u, own) / units[:, None]
+        g = np.einsum("kia,ki->ka", scaled, own / units)
+        held = ((low >= u) & (g[:, n:] > 0.0)) | ((high <= u) & (g[:, n:] < 0.0))
+        scaled[:, :, n:][np.broadcast_to(held[:, None], (*own.shape, u.shape[1]))] = 0.0
         g[:, n:][held] = 0.0
-        H = scaled.swapaxes(1, 2) @ scaled
+        H, diagonal = scaled.swapaxes(1, 2) @ scaled, np.arange(scaled.shape[2])
         sizes = H[:, diagonal, diagonal]
-        H[:, diagonal, diagonal] += damping * sizes + EPSILON * sizes.max(axis=1, keepdims=True) + TINY
+        H[:, diagonal, diagonal] += damping[go_on] * sizes + EPSILON * sizes.max(axis=1, keepdims=True) + TINY
         step = -np.linalg.solve(H, g[:, :, None])[:, :, 0]
-        moved = system.integrate(X, step[:, :n]) if n else X, np.clip(U + step[:, n:], low, high)
+        moved = problem.dynamics.integrate(x, step[:, :n]) if n else x, np.clip(u + step[:, n:], low, high)
         tried = rows.beyond(*moved)
-        better = ((tried / units) ** 2).sum(axis=1, keepdims=True) < ((r / units) ** 2).sum(axis=1, keepdims=True)
-        X, U, r = (np.where(better, *pair) for pair in zip((*moved, tried), (X, U, r), strict=True))
-        J = rows.slopes(X, U, r)
-        damping *= np.where(better, FALL, RISE)
+        before, after = (((part / units) ** 2).sum(axis=1, keepdims=True) for part in (own, tried))
+        better = after < before
+        X[go_on], U[go_on], r[go_on] = (
+            np.where(better, *pair) for pair in zip((*moved, tried), (x, u, own), strict=True)
+        )
+        damping[go_on] *= np.where(better, FALL, RISE)
+        go_on = go_on[~(better & (after > (1.0 - SETTLED) * before)).ravel()]
     return r, X, U
