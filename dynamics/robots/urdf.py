@@ -57,6 +57,8 @@ _NUMBERS = {
 }
 """Elements inside of links and joints, their attributes that are numbers, and how many numbers each holds."""
 
+_NEEDED = {"limit": ("effort", "velocity"), "safety_controller": ("k_velocity",), "mimic": ("joint",)}
+"""Elements of joints, and attributes without which the native parser refuses the whole file and names neither."""
 
 _READ = ("origin", "mass", "inertia", "axis", "dynamics", "mimic")
 """Elements whose attributes decide how a robot moves."""
@@ -257,14 +259,22 @@ def _check_joint(joint: Element, where: str) -> None:
         if _link_at(joint, end) == "":
             raise ModelError(f"{where}: expected a <{end}> with a link, got none")
     axis = joint.find("axis")
+    if axis is not None and axis.get("xyz") is None and kind in (*_LIMITED, "continuous"):
+        raise ModelError(f"{where}: <axis>: expected xyz, got none")
     turning = kind not in ("fixed", "floating")
     if axis is not None and turning and not 1e-9 < math.hypot(*map(float, axis.get("xyz", "1 0 0").split())) < 1e9:
         raise ModelError(f"{where}: <axis>: expected a direction, got {axis.get('xyz')!r}")
     if kind in _LIMITED:
         limit = joint.find("limit")
-        absent = [name for name in ("effort", "velocity") if limit is None or limit.get(name) is None]
+        absent = [name for name in _NEEDED["limit"] if limit is None or limit.get(name) is None]
         if absent:
             raise ModelError(f"{where}: a {kind} joint needs a <limit> with effort and velocity, got no {absent[0]}")
+    for part in joint:
+        for name in _NEEDED.get(part.tag, ()):
+            if part.get(name) is None:
+                raise ModelError(f"{where}: <{part.tag}>: expected {' and '.join(_NEEDED[part.tag])}, got no {name}")
+        if part.tag == "dynamics" and part.get("damping") is None and part.get("friction") is None:
+            raise ModelError(f"{where}: <dynamics>: expected damping or friction, got neither")
     for part in [*joint.findall("limit"), *joint.findall("dynamics")] if turning else []:
         for name in ("effort", "velocity", "damping", "friction"):
             if float(part.get(name, "0")) < 0.0:

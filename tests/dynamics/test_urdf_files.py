@@ -72,6 +72,11 @@ WRONG = {
         arm(x=("<limit", '<dynamics damping="-1"/><limit')), "<dynamics> damping: expected no negative number",
     ),
     "a negative speed": (arm(x=('velocity="1"', 'velocity="-1"')), "<limit> velocity: expected no negative number"),
+    "no resistance": (arm(x=("<limit", "<dynamics/><limit")), "<dynamics>: expected damping or friction, got neither"),
+    "no effort": (arm(x=('revolute"', 'continuous"'), y=('effort="1"', "")), "<limit>: expected effort .*no effort"),
+    "an axis without numbers": (arm(x=(' xyz="0 1 0"', "")), "joint 'hinge': <axis>: expected xyz, got none"),
+    "no leader": (arm(x=("<limit", "<mimic/><limit")), "joint 'hinge': <mimic>: expected joint, got no joint"),
+    "no gain": (arm(x=("<limit", "<safety_controller/><limit")), "<safety_controller>: expected k_velocity, got no k_"),
     "a robot without a name": (arm(x=(' name="r"', "")), "expected a name of the <robot>, got none"),
     "a quaternion": (
         arm(x=("<inertial>", '<inertial><origin quat_xyzw="0 0 1 0"/>')), "link 'base': <origin>: .* got quat_xyzw"
