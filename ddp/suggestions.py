@@ -18,6 +18,9 @@ Value = TypeVar("Value")
 LONGEST = 100
 """Letters of a name or a value that errors quote, at most."""
 
+OF_PROBLEMS = "control_limits", "constraints", "terminal_constraints"
+"""Keywords of Problem that are often given to systems, or to functions that make problems."""
+
 _UNREAD: dict[str, Any] = {"annotation_format": 3} if sys.version_info >= (3, 14) else {}
 """Has `inspect.signature` leave names in annotations that nobody imports: FORWARDREF of ``annotationlib.Format``."""
 
@@ -131,6 +134,8 @@ def _meant(call: Any, wrong: str, known: Sequence[str]) -> str:
     option = near[0] if near and near[0] not in known else ""
     if option:
         return f"expected {' or '.join(options[option])}"
+    if wrong in OF_PROBLEMS and not near:
+        return f"expected Problem({wrong}=...)"
     return nearest(wrong, known)
 
 

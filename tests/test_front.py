@@ -267,6 +267,7 @@ def test_a_misspelt_keyword_is_told_its_nearest(call, given, meant):
         (mayne.solve, "x0", "problem=Problem(x0=...)"),
         (solve_durations, "price", "free=FreeDurations(price=...)"),
         (solve_durations, "tolerance", "free=FreeDurations(tolerance=...) or solver=DDP(tolerance=...)"),
+        (mayne.ContinuousDynamics, "control_limits", "Problem(control_limits=...)"),
     ],
 )
 def test_an_option_of_an_arguments_class_is_told_where_it_belongs(call, given, where):
