@@ -31,7 +31,7 @@ REGULARIZATION = 1e-6
 """ε of redundant contacts, as a part of what a unit of force accelerates where they touch. Less, and rounding shows."""
 
 _STILL = 1e-10
-"""Size of the rows of a direction in which nothing moves, of that of three rows."""
+"""Size of the rows of a direction in which nothing moves, of that of three rows, or of all of a frame."""
 
 _ROUNDED = 1e-4
 """Below this size joints are meant to move nothing there: axes are rounded in a file, as 1.5708 for π/2."""
@@ -280,16 +280,18 @@ def _axes(robot: Robot, contacts: Sequence[Contact], jacobians: Sequence[Array])
     if not len(J) or not np.isfinite(J).all():
         return found
     sizes = np.linalg.eigvalsh(J @ J.transpose(0, 2, 1))
-    thin, first = sizes[:, 0] <= _ROUNDED**2 * sizes[:, 2], 0
+    thin, first = sizes[:, 0] <= _ROUNDED**2 * np.maximum(sizes[:, 2], 1.0), 0
     for contact in contacts:
         blocks = slice(first, first + contact.size // 3)
         first = blocks.stop
         if thin[blocks].any():
             rng = np.random.default_rng(0)
-            many = [_own_rows(robot, contact, robot.random_configuration(rng)) for _ in range(3)]
+            postures = [robot.random_configuration(rng) for _ in range(3)]
+            many = [_own_rows(robot, contact, q) for q in postures]
+            rounding = _STILL * max(_motion(robot, contact, q) for q in postures)
             for axes, rows in zip(found[blocks], np.concatenate(many, axis=2), strict=True):
                 Q, widths, _ = np.linalg.svd(rows, full_matrices=False)
-                still = widths <= _STILL * widths[0]
+                still = widths <= max(_STILL * widths[0], rounding)
                 if ((widths <= _ROUNDED * widths[0]) & ~still).any():
                     warn_once(
                         f"{robot.name}: the contact at {contact.frame!r} is held in a direction in which joints move it"
@@ -297,9 +299,14 @@ def _axes(robot: Robot, contacts: Sequence[Contact], jacobians: Sequence[Array])
                         " a plane, write their axes with all digits"
                     )
                 across = Q[:, still] @ Q[:, still].T
-                if np.abs(across - np.diag(np.diag(across))).max() > _STILL:
+                if still.all() or np.abs(across - np.diag(np.diag(across))).max() > _STILL:
                     axes[:] = *Q.ravel(), *still
     return found
+
+
+def _motion(robot: Robot, contact: Contact, q: ArrayLike) -> float:
+    """Largest entry of the Jacobian of a frame's twist: rows of much less are rounding."""
+    return float(np.abs(frame_velocity_derivatives(robot, q, np.zeros(robot.nv), contact.frame).dv).max())
 
 
 def _own_rows(robot: Robot, contact: Contact, q: ArrayLike) -> Array:
@@ -337,7 +344,7 @@ def directions_of(robot: Robot, contacts: Sequence[Contact], q: ArrayLike) -> tu
         axes = _axes(robot, [contact], [J])
         blocks = _own_rows(robot, contact, q) if axes.any() else J.reshape(-1, 3, robot.nv)
         for block, own in zip(blocks, axes, strict=True):
-            held = own[:9].reshape(3, 3).T @ block if own.any() else block
+            held = (own[:9].reshape(3, 3).T @ block)[own[9:] == 0.0] if own.any() else block
             rows.append(held[np.linalg.norm(held, axis=1) > _STILL * np.linalg.norm(held)])
     J = np.vstack(rows)
     return len(J), int(np.linalg.matrix_rank(J)) if len(J) else 0  # NumPy before 2.4 has no rank of no rows

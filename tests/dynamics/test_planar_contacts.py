@@ -211,3 +211,35 @@ def test_planes_whose_axes_are_rounded_are_told_of(kind, caplog):
     assert told('<body><joint axis="0.3 1 0"/>', f"spatial {kind}") == []
     (words,) = told('<body><joint axis="0.000003673 1 0"/>', f"rounded {kind}")
     assert f"rounded {kind}: the contact at 'sole' is held in a direction in which joints move it by less" in words
+
+
+def pivoting(rng, hinge):
+    """A body on a hinge of the world and another on it, and a frame on the axis of the first hinge."""
+    model = pin.Model()
+    first = model.addJoint(0, hinge, random_placement(rng), "first")
+    other = model.addJoint(first, pin.JointModelRY(), random_placement(rng), "other")
+    for joint in (first, other):
+        model.appendBodyToJoint(joint, random_inertia(rng), pin.SE3.Identity())
+    turned = pin.SE3(random_placement(rng).rotation, np.zeros(3))
+    model.addFrame(pin.Frame("pivot", first, 0, turned, pin.FrameType.OP_FRAME))
+    return dynamics.load(model)
+
+
+@pytest.mark.parametrize("kind", HELD)
+@pytest.mark.parametrize("hinge", [pin.JointModelRX(), pin.JointModelRevoluteUnaligned(0.6, 0.0, 0.8)], ids=["x", "b"])
+def test_places_that_no_joint_moves_are_held_by_no_force(kind, hinge, rng):
+    contact = Contact("pivot", kind)
+    for _ in range(8):  # rounding of what is nothing differs
+        robot, q, (v, tau) = pivoting(rng, hinge), rng.normal(size=2), rng.normal(size=(2, 2))
+        a, f = dynamics.contact_dynamics(robot, q, v, tau, [contact])
+        after, impulse = dynamics.impact_dynamics(robot, q, v, [contact])
+        np.testing.assert_array_equal([f[:3], impulse[:3]], 0.0)
+        if kind == "point":
+            np.testing.assert_allclose(a, dynamics.forward_dynamics(robot, q, v, tau), rtol=1e-12)
+            np.testing.assert_allclose(after, v, rtol=1e-12)
+        else:  # what turns it is held
+            np.testing.assert_allclose([a[0], after[0]], 0.0, atol=1e-12)
+        system = PhasedDynamics(robot, 0.01, Phase([contact], 1, True))
+        X, U = np.tile(np.append(q, v), (2, 1)), np.tile(tau, (2, 1))
+        assert_first_order(system, X, U)
+        assert_second_order(system, X, U, 1e-3, rng)
