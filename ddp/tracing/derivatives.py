@@ -18,7 +18,7 @@ DEEPEST = 8
 
 
 LARGE = 1e290
-"""Slope of exp where it is no float: finite, times what follows, so that 1 / (1 + exp(a)) is flat there."""
+"""Slope of exp, sinh and cosh where these are no floats: finite, times what follows, so that 1 / cosh(a) is flat."""
 
 
 def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
@@ -74,8 +74,10 @@ def slopes(graph: Graph, node: Any) -> Iterator[tuple[Number, Any]]:
         case "mod" | "fmod":
             yield a, one
             yield node.args[1], graph.unary("rint", (node - a) / node.args[1])
-        case "sinh" | "cosh":
-            yield a, graph.unary("cosh" if node.op == "sinh" else "sinh", a)
+        case "sinh":
+            yield a, graph.select(abs(node) < math.inf, graph.unary("cosh", a), LARGE)
+        case "cosh":
+            yield a, graph.select(node < math.inf, graph.unary("sinh", a), graph.select(a < 0.0, -LARGE, LARGE))
         case "tanh":
             e = graph.unary("exp", -2.0 * abs(a))  # 1 - tanh² would lose what is small
             yield a, 4.0 * e / ((one + e) * (one + e))
