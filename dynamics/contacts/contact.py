@@ -54,16 +54,17 @@ class Contact:
     velocity and ``p - target`` of its origin. For a surface: the frame's spatial acceleration and velocity, and
     ``log6(target⁻¹ oMf)``, all in its own axes.
     target: where it is held, (3,) [m] for a point, a pin.SE3 or (4, 4) for a surface; needed if kp is not zero. Of what
-    rolls, a point (3,) [m] of the plane, on which every step then ends.
+    rolls, a point (3,) [m] of the plane, on which every step then ends but for dt².
     reference: the axes in which its force is expressed, "local-world-aligned" (the world's) or "local" (the frame's).
     In directions in which no joint moves the frame, as across the plane of a planar robot, nothing is held nor felt.
 
     Of what rolls: radius [m]; axis (3,), the wheel's axle in the frame's axes, None for a ball; normal (3,) of the
-    plane, in the world, default upward. What of it touches the plane stands still at the end of every step of time,
-    exactly, so that gains have no part; `PhasedDynamics` has such steps. slides [rad]: where it slides freely in one
-    direction of the plane, the angle of that from the axle, about the normal: 0 of omnidirectional wheels, and of the
-    second wheel on an axle, ±π/4 of mecanum wheels, π/2 of skates and knife edges. Its force is then (along what it
-    holds, 0, along the normal). See contacts/rolling.py.
+    plane, in the world, default upward. What of it touches the plane stands still with the velocities that every step
+    of time ends with, so that gains have no part: exactly in the posture where the step begins, as in that where it
+    ends of carts that stay level, to the order of dt of what tilts. `PhasedDynamics` has such steps. slides [rad]:
+    where it slides freely in one direction of the plane, the angle of that from the axle, about the normal: 0 of
+    omnidirectional wheels, and of the second wheel on an axle, ±π/4 of mecanum wheels, π/2 of skates and knife edges.
+    Its force is then (along what it holds, 0, along the normal). See contacts/rolling.py.
     """
 
     frame: str

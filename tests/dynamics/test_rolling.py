@@ -1,6 +1,5 @@
 """Wheels, discs and balls that roll: steps against Pinocchio and closed forms, derivatives against differences."""
 
-
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -170,6 +169,22 @@ def test_what_rolls_down_a_slope_is_as_fast_as_its_inertia_lets_it(shape, share)
     coarse, middle, fine = np.abs(errors)
     assert (coarse < 5e-3 * speed / r).all()
     np.testing.assert_allclose([coarse / middle, middle / fine], 2.0, rtol=0.1)  # of order one, to the exact speed
+
+
+@pytest.mark.parametrize(("target", "slips", "depth", "order"), [(None, .258, 0.0303, 1), ([0] * 3, 0.147, 1.42e-3, 2)])
+def test_a_disc_that_leans_slips_and_sinks_as_the_page_on_robots_says(target, slips, depth, order):
+    robot, found = disc(1.0, 0.1), []
+    contact = Contact("wheel", "rolling", target, radius=0.1, axis=(0.0, 1.0, 0.0))
+    R, spin = pin.utils.rotate("x", 0.3), np.array([0.5, 8.0, 1.0])
+    q = pin.SE3ToXYZQUAT(pin.SE3(R, -contact.lowest(R)))
+    v = np.concatenate([R.T @ np.cross(contact.lowest(R), R @ spin), spin])
+    for h in (0.01, 0.005, 0.0025):
+        X = rolled(PhasedDynamics(robot, h, Phase(contact, round(0.5 / h))), (q, v))
+        low = [x[:3] + contact.lowest(pin.XYZQUATToSE3(x[:7]).rotation) for x in X]
+        slip = [contact.jacobian(robot, x[:7]) @ x[7:] for x in X[1:]]
+        found.append([np.abs(slip).max(), np.abs(np.array(low)[:, 2]).max()])
+    np.testing.assert_allclose(found[0], [slips, depth], rtol=0.01)
+    np.testing.assert_allclose(np.divide(found[1], found[2]), [2.0, 2.0**order], rtol=0.05)
 
 
 def test_a_disc_rolls_round_in_circles_at_the_tilt_that_its_motion_keeps():
