@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ddp.archive import write
 from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, as_array, at_least_zero, pointing
+from ddp.feedback.angles import unwound
 from ddp.feedback.compiled_policy import ROUNDING, Steps, follow, follow_at
 from ddp.files import as_path, shown, write_atomically, write_table
 from ddp.protocols import Array
@@ -282,7 +283,8 @@ def _joint_trajectory(
 ) -> dict[str, Any]:
     """A message of ROS: joints whose velocity is one number, their positions, velocities and efforts [N m, N]."""
     Q, V = np.hsplit(X, [len(names_q)])
-    places = {name: found for name in names_v if (found := _positions(name, Q, names_q)) is not None}
+    every = ((name, _positions(name, Q, names_q, V[:, i], np.array(times))) for i, name in enumerate(names_v))
+    places = {name: found for name, found in every if found is not None}
     if not places:
         raise ProblemError("path: a JointTrajectory has joints with one number, there are none: expected .npz or .csv")
     v = [names_v.index(name) for name in places]
@@ -299,11 +301,14 @@ def _joint_trajectory(
     return {"joint_names": list(places), "points": points}
 
 
-def _positions(name: str, Q: Array, names_q: list[str]) -> Array | None:
-    """Positions (M,) of a joint with one, which may be an angle by its cosine and sine; None for others."""
+def _positions(name: str, Q: Array, names_q: list[str], speed: Array, t: Array) -> Array | None:
+    """Positions (M,) of a joint with one, which may be an angle by its cosine and sine; None for others.
+
+    speed (M,) [rad/s], t (M,) [s]: its turns are counted by these.
+    """
     if name in names_q:
         return Q[:, names_q.index(name)]
     if f"{name}.cos" not in names_q:
         return None
     i = names_q.index(f"{name}.cos")
-    return np.unwrap(np.arctan2(Q[:, i + 1], Q[:, i]))
+    return unwound(Q[:, i : i + 2], speed, t)

@@ -53,7 +53,7 @@ def drake_samples(solution: Solution) -> DrakeSamples:
                 rates.append(linear)
                 speeds.append(linear)
         else:
-            places.append(angle(q, joint)[:, None])
+            places.append(angle(q, v, t, joint)[:, None])
             rates.append(v[:, joint.iv : joint.iv + 1])
             speeds.append(rates[-1])
     stacked = (np.concatenate(part, axis=1).T for part in (places, rates, speeds))

@@ -202,10 +202,10 @@ class Follower:
             t = now if self.plans else 0.0 if self.started is None else now - self.started
             policy = self._policies.at(t)
         later = policy.starts > t
-        X, nq = policy.X[later], self.robot.nq
+        X, nq, starts = policy.X[later], self.robot.nq, policy.starts[later]
         joints = [self._singles[name] for name in self.joints]
-        places = np.stack([angle(X[:, :nq], joint) for joint in joints], axis=1)
-        return Points(policy.starts[later] - t, places, X[:, [nq + joint.iv for joint in joints]])
+        places = np.stack([angle(X[:, :nq], X[:, nq:], starts, joint) for joint in joints], axis=1)
+        return Points(starts - t, places, X[:, [nq + joint.iv for joint in joints]])
 
     def _chosen(self, joints: Sequence[str] | None) -> list[str]:
         moved = {joint.name for joint in self._singles.values() if self.system.actuation[joint.iv].any()}

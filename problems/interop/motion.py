@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddp.errors import ProblemError
+from ddp.feedback.angles import unwound
 from ddp.protocols import Array
 from ddp.solutions.solution import Solution
 from dynamics.geometry.joint_motion import CONTINUOUS, FREE_FLYER, PRISMATIC, SPHERICAL
@@ -75,11 +76,11 @@ def singles(joints: list[Joint]) -> Iterator[Joint]:
     return (joint for joint in joints if joint.kind in (HINGE, SLIDE, CIRCLE))
 
 
-def angle(q: Array, joint: Joint) -> Array:
-    """Position (N,) of a joint with one degree of freedom [rad, m], without jumps by whole turns."""
+def angle(q: Array, v: Array, t: Array, joint: Joint) -> Array:
+    """Position (N,) of a joint with one degree of freedom [rad, m] at times t [s], without jumps by whole turns."""
     if joint.kind != CIRCLE:
         return np.asarray(q[:, joint.iq])
-    return np.unwrap(np.arctan2(q[:, joint.iq + 1], q[:, joint.iq]))
+    return unwound(q[:, joint.iq : joint.iq + 2], v[:, joint.iv], t)
 
 
 def optional(name: str, purpose: str) -> Any:

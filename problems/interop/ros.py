@@ -28,7 +28,7 @@ def to_ros(solution: Solution) -> dict[str, Any]:
     q, v = solution.X[:, : robot.nq], solution.X[:, robot.nq :]
     tau = np.asarray(solution.tau)
     efforts = np.concatenate([tau, tau[-1:]])
-    places = np.stack([angle(q, joint) for joint in joints], axis=1)
+    places = np.stack([angle(q, v, np.asarray(solution.t), joint) for joint in joints], axis=1)
     columns = [joint.iv for joint in joints]
     after = np.append(np.diff(solution.t) > 0.0, True)
     points = []

@@ -243,7 +243,8 @@ def test_files_of_gains_say_what_the_policy_does_within_steps(tmp_path, late):
             np.testing.assert_allclose(np.clip(u, file["lower"][k], file["upper"][k]), sent, rtol=0, atol=accuracy)
 
 
-def test_trajectories_of_ros_have_torques_behind_gears_and_angles_without_limits(tmp_path):
+@pytest.mark.parametrize("speed", [2.0, 100.0])  # [rad/s]: slower and faster than half a turn a step
+def test_trajectories_of_ros_have_torques_behind_gears_and_angles_without_limits(tmp_path, speed):
     axis = '<limit effort="9" velocity="9"/><axis xyz="0 1 0"/>'
     solid = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
     robot = dynamics.load(f"""<robot name="two"><link name="base"/><link name="a">{solid}</inertial></link>
@@ -252,7 +253,7 @@ def test_trajectories_of_ros_have_torques_behind_gears_and_angles_without_limits
         <joint name="bend" type="revolute"><parent link="a"/><child link="b"/>{axis}</joint></robot>""")
     system = dynamics.RobotDynamics(robot, 0.1, actuation=[[10.0, 0.0, 1.0], [0.0, -2.0, 3.0]])
     U = np.tile([1.0, 0.5, -2.0], (6, 1))
-    X = system.rollout([np.cos(3.0), np.sin(3.0), 0.1, 2.0, 0.0], U)
+    X = system.rollout([np.cos(3.0), np.sin(3.0), 0.1, speed, 0.0], U)
     policy = held_policy(system, X, U, np.zeros((6, 3, 4)), *system.control_limits.T)
     message = json.loads(policy.export(tmp_path / "motion.json").read_text())
     assert message["joint_names"] == ["turn", "bend"]

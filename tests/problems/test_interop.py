@@ -275,3 +275,14 @@ def test_names_of_robot_descriptions_are_loaded(tmp_path, monkeypatch):
 def test_bad_input_is_named(solution, tree, call, message):
     with pytest.raises(ProblemError, match=message):
         call(solution, tree[1])
+
+
+def test_wheels_that_turn_by_more_than_half_a_turn_a_step_go_on_in_their_direction():
+    solid = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    robot = dynamics.load(f"""<robot name="mill"><link name="base"/><link name="wheel">{solid}</link>
+        <joint name="axle" type="continuous"><parent link="base"/><child link="wheel"/></joint></robot>""")
+    coasting = [ControlCost(np.zeros(1), 1.0)]
+    mill = solve(Problem(dynamics.RobotDynamics(robot, 0.05), coasting, [], [1.0, 0.0, -90.0], 8))
+    places = [point["positions"][0] for point in interop.to_ros(mill)["points"]]
+    np.testing.assert_allclose(places, -4.5 * np.arange(9), atol=1e-9)
+    np.testing.assert_allclose(interop.drake_samples(mill).q[0], places, atol=1e-12)
