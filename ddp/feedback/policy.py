@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ddp.archive import write
 from ddp.costs.batch import durations_of
 from ddp.errors import ProblemError, as_array, at_least_zero, pointing
-from ddp.feedback.angles import unwound
+from ddp.feedback.angles import nearest, unwound
 from ddp.feedback.compiled_policy import ROUNDING, Steps, follow, follow_at
 from ddp.files import as_path, shown, write_atomically, write_table
 from ddp.protocols import Array
@@ -156,8 +156,15 @@ class Policy:
 
     @cached_property
     def moved(self) -> Array:
-        """``X_end ⊖ X`` (M, n)."""
-        return np.asarray(self.system.difference(self.X, self.X_end))
+        """``X_end ⊖ X`` (M, n), of wheels with all the turns that they make in a step."""
+        found = np.asarray(self.system.difference(self.X, self.X_end))
+        if np.abs(self.X).max() * self.durations.max() > 3.0:  # nearly half a turn, where it is a speed
+            names_q, names_v, _ = names(self.system)
+            wheels = [i for i, name in enumerate(names_v) if f"{name}.cos" in names_q]
+            for i in wheels if self.system.n == 2 * len(names_v) else []:
+                v = len(names_q) + i
+                found[:, i] = nearest(found[:, i], self.X[:, v], self.X_end[:, v], self.durations)
+        return found
 
     @cached_property
     def _steps(self) -> Steps | None:
