@@ -258,8 +258,8 @@ def test_trajectories_of_ros_have_torques_behind_gears_and_angles_without_limits
     message = json.loads(policy.export(tmp_path / "motion.json").read_text())
     assert message["joint_names"] == ["turn", "bend"]
     assert [point["effort"] for point in message["points"]] == [[8.0, -7.0]] * 7
-    halfway = np.array([np.cos(3.0 + 0.05 * X[1, 3]), np.sin(3.0 + 0.05 * X[1, 3]), 0.5 * (X[0, 2] + X[1, 2])])
-    np.testing.assert_allclose(policy.reference(0.05)[:3], halfway, atol=1e-12)
+    angle, bent = 3.0 + 0.025 * X[1, 3], 0.75 * X[0, 2] + 0.25 * X[1, 2]
+    np.testing.assert_allclose(policy.reference(0.025)[:3], [np.cos(angle), np.sin(angle), bent], atol=1e-12)
     turn, bend = np.transpose([point["positions"] for point in message["points"]])
     assert turn[0] == pytest.approx(3.0)
     np.testing.assert_allclose(np.diff(turn), 0.1 * X[1:, 3], atol=1e-12)
