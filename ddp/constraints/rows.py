@@ -110,6 +110,11 @@ class Rows:
         """Whether any row has second derivatives."""
         return any(found.curved for found in self._alive)
 
+    @cached_property
+    def straight(self) -> NDArray[np.bool_]:
+        """Which rows (m,) have no second derivatives."""
+        return np.array([not found.curved for found in self._alive], dtype=bool)[self.constraint]
+
     @property
     def afresh(self) -> "Rows":
         """Itself, with no values kept: what functions in Python read may have changed."""
@@ -137,7 +142,7 @@ class Rows:
     def moved(self, placed: Sequence[Placed]) -> "Rows":
         """Copy with other constraints in the same places, with the same bounds; behind them go on what is there now."""
         there = (*placed, *self.placed[len(placed) :])
-        twin = copied(self, "curved", "separable", placed=there, known=Values())
+        twin = copied(self, "curved", "straight", "separable", placed=there, known=Values())
         twin._make_table()
         return twin
 
@@ -188,6 +193,22 @@ class Rows:
             with naming(entry.name, at):
                 J[begin : begin + entry.lower.size * self.nz] = entry.slopes(x, u, self.nz).ravel()
         return J
+
+    def at_knot(self, J: Array, knot: int) -> tuple[NDArray[np.int64], Array]:
+        """The rows (k,) of a knot, and their Jacobian (k, nz) of all that `jacobian` finds."""
+        own, found = [np.zeros(0, dtype=np.int64)], [np.zeros((0, self.nz))]
+        for entry, kept, begin in zip(self.placed, self._alive, self.table[:, row_table.NUMBER], strict=True):
+            if entry.start <= knot < entry.stop:
+                size, k = entry.lower.shape[1], knot - entry.start
+                C, rows = np.zeros((size, self.nz)), np.arange(size)
+                numbers = J[begin + k * size * kept.width :][: size * kept.width]
+                if kept.diagonal:
+                    C[rows, kept.columns[:size]] = numbers
+                else:
+                    C[:, kept.columns] = numbers.reshape(size, kept.width)
+                own.append(entry.first + k * size + rows)
+                found.append(C)
+        return np.concatenate(own), np.concatenate(found)
 
     def add_curvature(self, X: Array, U: Array, y: Array, H: Array) -> None:
         """H (N+1, nz, nz) += Σ_i y_i ∂²c_i, y (m,)."""

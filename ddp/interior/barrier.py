@@ -139,7 +139,7 @@ class Barrier:
         with np.errstate(invalid="ignore"):
             low = np.minimum(share * np.maximum(1.0, np.abs(lower)), share * (upper - lower))
             high = np.minimum(share * np.maximum(1.0, np.abs(upper)), share * (upper - lower))
-        return np.where(self.has_lower, lower + low, -np.inf), np.where(self.has_upper, upper - high, np.inf)
+            return np.where(self.has_lower, lower + low, -np.inf), np.where(self.has_upper, upper - high, np.inf)
 
     def missed(self, c: Array) -> Array:
         """Residuals (M,) of values c (M,), with excesses as they are."""

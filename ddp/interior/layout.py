@@ -1,6 +1,7 @@
 """Workplace of full-space steps: arrays, sweeps and their `Memory`, made once for derivatives of many solves."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.constraints.rows import Rows
 from ddp.costs.cost_table import NONE as NO_TERMS
@@ -68,8 +69,8 @@ class Workplace:
             self.swept, problem.dynamics, work.contract, problem.structure, self.own["gaps"], coupled, boxed
         )
         self.alphas = np.zeros(LANES)
-        counts = problem.multiplier_count, len(self.own["units"])
-        self._scaled_by = tuple(np.ones(count).tobytes() for count in counts)
+        self._free = np.zeros(problem.multiplier_count, dtype=bool)
+        self._scaled_by = (*(np.ones(count).tobytes() for count in (len(self._free), len(self.own["units"]))), None)
         self.in_python = PartsInPython(work, self) if self._routines is None else None
         self._table, self._terms = rows.table.copy(), (NO_TERMS if terms is None else terms).copy()
         self.memory = self._memory(d, places, separable)
@@ -124,7 +125,7 @@ class Workplace:
     def clear(self) -> None:
         """Forget the last point."""
         if self.bounds.elastic:
-            self.bounds = barrier_of(self.rows, self.own["factors"])
+            self.bounds = barrier_of(self.rows, self.own["factors"], self._free)
         self.bounds.renew()
         hessians = ("to_lzz", "to_exact") if self.rows.size else ()  # see `swept_hessians.fill`
         for name in ("costate", "weights", *hessians):
@@ -132,15 +133,18 @@ class Workplace:
         self.own["J"].fill(1.0)  # of limits of controls; that of constraints is written
         self.backward.begin()
 
-    def scale(self, factors: Array, units: Array) -> None:
-        """Multiply rows by factors (m,) of constraints, those of limits by units (nz,) of controls, see `Point`."""
-        own, numbers = self.own["factors"], (factors.tobytes(), units.tobytes())
+    def scale(self, factors: Array, units: Array, free: NDArray[np.bool_]) -> None:
+        """Multiply rows by factors (m,) of constraints, those of limits by units (nz,) of controls, see `Point`.
+
+        free (m,): which rows are not to be bounded.
+        """
+        own, numbers = self.own["factors"], (factors.tobytes(), units.tobytes(), free.tobytes())
         own[: len(factors)], self.own["units"][:] = factors, units
         if len(own) > len(factors):
             own[len(factors) :].reshape(-1, self.problem.dynamics.nu)[:] = 1.0 / units[self.problem.dynamics.n :]
         if numbers == self._scaled_by:
             return
-        self._scaled_by, self.bounds = numbers, barrier_of(self.rows, own)
+        self._scaled_by, self._free, self.bounds = numbers, free, barrier_of(self.rows, own, free)
         assign(self.memory, {"scaled": int((own != 1.0).any()), "foreign": int((units != 1.0).any())})
 
     def serves(self, problem: Problem, rows: Rows) -> bool:
@@ -171,24 +175,28 @@ class Workplace:
 
 
 def workplace(
-    problem: Problem, rows: Rows, work: Differentiator, boxed: bool, factors: Array, units: Array
-) -> Workplace:
-    """The `Workplace` that derivatives have for a problem, as good as new, with factors (m,) and units (nz,)."""
+    problem: Problem, rows: Rows, work: Differentiator, boxed: bool, factors: Array, units: Array,
+    free: NDArray[np.bool_],
+) -> Workplace:  # fmt: skip
+    """The `Workplace` that derivatives have for a problem, as good as new; factors, units, free: see `scale`."""
     found = work.kept.get(boxed)
     if isinstance(found, Workplace) and found.serves(problem, rows):
         found.turn_to(problem, rows)
         found.clear()
     else:
         found = work.kept[boxed] = Workplace(problem, rows, work, boxed)
-    found.scale(factors, units)
+    found.scale(factors, units, free)
     found.serve(found.bounds)
     assign(found.memory, {"given": found.bounds.address, "imposed": found.imposed.address, "broken": 0, "valued": 0})
     return found
 
 
-def barrier_of(rows: Rows, factors: Array | float) -> Barrier:
-    """Slacks, multipliers and barriers of rows that are multiplied by factors (M,)."""
-    return Barrier(rows.lower, rows.upper, rows.cap, rows.compliance, factors)
+def barrier_of(rows: Rows, factors: Array | float, free: NDArray[np.bool_] | None = None) -> Barrier:
+    """Slacks, multipliers and barriers of rows that are multiplied by factors (M,), without bounds of ``free`` ones."""
+    lower, upper = rows.lower.copy(), rows.upper.copy()
+    if free is not None:
+        lower[: len(free)][free], upper[: len(free)][free] = -np.inf, np.inf
+    return Barrier(lower, upper, rows.cap, rows.compliance, factors)
 
 
 def shapes_of(problem: Problem, rows: Rows) -> dict[str, tuple[int, ...]]:

@@ -49,6 +49,7 @@ from ddp.interior.filter import ENTRIES
 from ddp.interior.finish import Finished
 from ddp.interior.memory import MOST, POINT
 from ddp.interior.point import INSIDE, Point
+from ddp.interior.row_steps import ABOVE, BELOW
 from ddp.interior.travel import travel
 from ddp.machine.written import Numbers, assign, copied, read_all, read_like, write_like
 from ddp.parallel.differentiator import Differentiator
@@ -292,8 +293,10 @@ def point_at(state: Mapping[str, Array], problem: Problem, work: Differentiator)
     *numbers, price, elastic, boxed, _, _, _ = state["numbers"].tolist()
     known = dict(zip(NUMBERS, numbers, strict=True))
     held = bool(boxed) and problem.constrained
-    at, own = (state["X"], state["U"]), (state["units"], state["factors"])
-    p = Point(problem, work, *at, known["scale"], known["barrier"], INSIDE, held, *own)
+    at, rows, own = (state["X"], state["U"]), problem.rows, (state["units"], state["factors"])
+    z = state["rows"][[BELOW, ABOVE], : rows.size]
+    free = ~rows.equal & ~rows.free & ~z.any(axis=0)  # multipliers of bounds are positive
+    p = Point(problem, work, *at, known["scale"], known["barrier"], INSIDE, held, *own, free)
     for name in OF_POINT:
         p.place.own[name][:] = state[name]
     for name, array in zip(OF_SWEEPS, (p.backward.held, *p.backward.policy), strict=True):

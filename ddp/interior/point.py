@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.constraints.impossible import Held
 from ddp.interior import passes, passes_of_rows, trials
@@ -52,7 +53,7 @@ class Point:
     these limits instead, see `sweeps.limits`: where they are ``held``, as where there are no constraints.
     units (nz,): of states and controls, see scaling.py, by default one.
     factors (m,): of constraints, by default those of scaling.py at X, U. All numbers of rows are those of rows that are
-    multiplied by them, but for `multipliers`.
+    multiplied by them, but for `multipliers`.   free (m,): rows that are left out, see implied.py, by default none.
     """
 
     cost, penalty, theta, gap, missed, scale, barrier, share, longest_dual, contracted = each(10, Number)
@@ -60,6 +61,7 @@ class Point:
     def __init__(
         self, problem: Problem, work: Differentiator, X: Array, U: Array, scale: float, barrier: float,
         share: float = INSIDE, held: bool = False, units: Array | None = None, factors: Array | None = None,
+        free: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         self.problem, self._work = problem, work
         self.boxed = problem.limited and (held or not problem.constrained)
@@ -67,7 +69,8 @@ class Point:
         self.rows = problem.limited_rows if self.limited else problem.rows
         self.units = ones(problem) if units is None else units
         self.factors = factors_of(problem, X, U, self.units) if factors is None else factors
-        self.place = place = workplace(problem, self.rows, work, self.boxed, self.factors, self.units)
+        self.free = np.zeros(self.first, dtype=bool) if free is None else free
+        self.place = place = workplace(problem, self.rows, work, self.boxed, self.factors, self.units, self.free)
         self.memory, self.backward, self._address, own = place.memory, place.backward, place.memory.address, place.own
         self.X, self.U, self.gaps, self.residual = own["X"], own["U"], own["opened"], own["residual"]
         self.costate, self.weights, self.moved = own["costate"], own["weights"], own["moved"]
@@ -144,12 +147,17 @@ class Point:
     def held(self) -> "Point":
         """A point like this, after `contract`, whose sweeps keep to the limits of controls, without rows of these."""
         p, work = self.problem, self._work
-        other = Point(p, work, self.X, self.U, self.scale, self.barrier, INSIDE, True, self.units, self.factors)
+        other = Point(p, work, self.X, self.U, self.scale, self.barrier, INSIDE, True, *self._measures)
         other.bounds.state[:], other.share = self.bounds.state[:, : self.first], self.share
         other.costate[:], other.weights[:] = self.costate, self.weights
         other.settle()
         other.arrive()
         return other
+
+    @property
+    def _measures(self) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Units, factors and free rows of another point."""
+        return self.units.copy(), self.factors.copy(), self.free
 
     def off_limits(self, relative: float) -> "Point":
         """A point with these states, controls off their limits, which are rows again, see `held`, and no multipliers.
@@ -157,8 +165,7 @@ class Point:
         relative: its barrier, in units of the scale.
         """
         X, U, barrier = self.X.copy(), self.U.copy(), relative * self.scale
-        own = self.units.copy(), self.factors.copy()
-        return Point(self.problem, self._work, X, U, self.scale, barrier, INSIDE, False, *own)
+        return Point(self.problem, self._work, X, U, self.scale, barrier, INSIDE, False, *self._measures)
 
     def let_go(self, price: float) -> None:
         """Let constraints give way at a price, from slacks off their bounds, see barrier.py."""

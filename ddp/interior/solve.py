@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddp.constraints.impossible import slope
 from ddp.errors import UndefinedCostError
@@ -12,6 +13,7 @@ from ddp.guesses import as_multipliers
 from ddp.interior.course import CROSSING, END, NEARLY, START, TOLERANCE, WARM, magnitude, unit
 from ddp.interior.ending import ROUNDS
 from ddp.interior.finish import Finished, finish, kept
+from ddp.interior.implied import implied
 from ddp.interior.memory import MOST
 from ddp.interior.method import Interior, go_on, named, point_at
 from ddp.interior.point import NEAR_BOUNDS, Point
@@ -80,12 +82,23 @@ def minimise(descent: "Descent") -> Minimised:
 
     Where no iterations are left it stays as it is: the point, off all bounds, is not where anything has led.
     """
+    iterate = descent.iterate
+    iterate.weigh()
+    _check_rows(iterate)
+    free = implied(iterate.problem, iterate.work.derivatives, iterate.X, iterate.U, iterate.gaps)
+    found = _minimise(descent, free)
+    if free.any() and found.end.ending.converged and iterate.problem.rows.worst(iterate.X, iterate.U) > TOLERANCE:
+        return _minimise(descent, None)  # motions that are not linear do not keep them
+    return found
+
+
+def _minimise(descent: "Descent", free: NDArray[np.bool_] | None) -> Minimised:
+    """`minimise`, with rows (m,) of constraints that are left out."""
     iterate, solver = descent.iterate, descent.solver
     (scale, units), history, done = measures_of(iterate), descent.history, len(descent.history)
-    _check_rows(iterate)
     resumes = descent.journal is not None and descent.journal.has_state("full space")
-    warm = None if resumes else _warm(iterate, scale, units)
-    begun = None if resumes else _led(descent, scale, units) if warm is None else warm
+    warm = None if resumes else _warm(iterate, scale, units, free=free)
+    begun = None if resumes else _led(descent, scale, units, free) if warm is None else warm
     if begun is not None:
         point, held = begun
         finished = _by_what_binds(descent, point, held, warm is None)
@@ -96,7 +109,7 @@ def minimise(descent: "Descent") -> Minimised:
         interior = Interior(point, solver.tolerance, history, descent.go_on, descent.begun)
         end = interior.run(min(solver.max_iterations, len(history) + FEW), warm=True)
     if warm is None or not (end.ending.converged or len(history) >= solver.max_iterations):
-        interior, end = _from_anew(descent, scale, units)
+        interior, end = _from_anew(descent, scale, units, free)
     iterate.guess = None
     point, exact, sweep = interior.point, False, None if interior.finished else interior.point.backward.last()
     if end.ending.converged:
@@ -192,7 +205,9 @@ def _last(interior: Interior, sweep: Sweep | None) -> Sweep | None:
     return None if sweep is None else kept(sweep, interior.course.dual)
 
 
-def _from_anew(descent: "Descent", scale: float, units: Array) -> tuple[Interior, End]:
+def _from_anew(
+    descent: "Descent", scale: float, units: Array, free: NDArray[np.bool_] | None
+) -> tuple[Interior, End]:
     """Full-space steps from the iterate, and why they ended."""
     iterate, solver, history = descent.iterate, descent.solver, descent.history
     freely = _struggles_long if is_small(iterate.problem) else _struggles_freely
@@ -200,7 +215,7 @@ def _from_anew(descent: "Descent", scale: float, units: Array) -> tuple[Interior
     struggles = None if solver.step == "linear" else ways
     journal = descent.journal
     state = None if journal is None else named(journal.state("full space", history))
-    point = _at(iterate, scale, units) if state is None else point_at(state, iterate.problem, iterate.work)
+    point = _at(iterate, scale, units, free) if state is None else point_at(state, iterate.problem, iterate.work)
     proof, at_once = AT_ONCE if struggles is _struggles_freely else 0, 1 if descent.watched else MOST
 
     def newton(point: Point, left: int) -> Finished:
@@ -251,10 +266,12 @@ def _struggles_freely(records: list[Record]) -> bool:
     return len(records) >= PATIENCE_WITHIN or 2 * sum(record.step <= SHORT for record in records) > len(records)
 
 
-def _warm(iterate: Iterate, scale: float, units: Array, factors: Array | None = None) -> tuple[Point, Array] | None:
+def _warm(
+    iterate: Iterate, scale: float, units: Array, factors: Array | None = None, free: NDArray[np.bool_] | None = None
+) -> tuple[Point, Array] | None:
     """A point with the multipliers of an earlier solution, if that is what the iterate began with; what bound there.
 
-    That is -1, 1, else 0 of every row (M,).   factors (m,): of constraints, by default its own.
+    That is -1, 1, else 0 of every row (M,).   factors (m,): of constraints, by default its own.   free: see `Point`.
     """
     problem, earlier = iterate.problem, None if iterate.guess is None else iterate.guess.earlier
     if earlier is None or not (problem.limited or problem.constrained):
@@ -268,7 +285,8 @@ def _warm(iterate: Iterate, scale: float, units: Array, factors: Array | None = 
     by = problem.dynamics.difference(earlier.X[0], X[0]) / units[: problem.dynamics.n]
     moved = float(np.abs(by).max())
     share = max(NEAR_BOUNDS, FURTHER * moved)
-    point = Point(problem, iterate.work, X, earlier.U.copy(), scale, WARM * scale, share, units=units, factors=factors)
+    U, barrier, own = earlier.U.copy(), WARM * scale, (units, factors, free)
+    point = Point(problem, iterate.work, X, U, scale, barrier, share, False, *own)
     point.warm(multipliers, earlier.K)
     at, forced = point.bounds.near(AT_BOUND), multipliers
     if point.limited:
@@ -277,21 +295,23 @@ def _warm(iterate: Iterate, scale: float, units: Array, factors: Array | None = 
     return point, at * (at * forced > 0.0)
 
 
-def _led(descent: "Descent", scale: float, units: Array) -> tuple[Point, Array] | None:
+def _led(
+    descent: "Descent", scale: float, units: Array, free: NDArray[np.bool_] | None
+) -> tuple[Point, Array] | None:
     """The point where a solve has been led, see `DDP.holds_at_once`, and that nothing binds yet (M,)."""
     iterate = descent.iterate
     if not descent.solver.holds_at_once(iterate):
         return None
-    point = _at(iterate, scale, units)
+    point = _at(iterate, scale, units, free)
     point.differentiate()
     point.adjoint()
     return point, np.zeros(point.rows.size)
 
 
-def _at(iterate: Iterate, scale: float, units: Array) -> Point:
+def _at(iterate: Iterate, scale: float, units: Array, free: NDArray[np.bool_] | None) -> Point:
     """The point of an iterate, with the first barrier."""
     X, U = iterate.X.copy(), iterate.U.copy()
-    return Point(iterate.problem, iterate.work, X, U, scale, START * scale, units=units)
+    return Point(iterate.problem, iterate.work, X, U, scale, START * scale, units=units, free=free)
 
 
 def _check_rows(iterate: Iterate) -> None:
