@@ -63,14 +63,16 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = 
     They tell how far these move there, or what costs as much as all does; of controls no more than limits let be, or as
     much where nothing costs anything; of states that are still and cost nothing, by how far controls move them. One
     where all are ordinary, or any state all but nothing beside itself, as where a motion begins at its goal; and for
-    manifolds, whose units are known.
+    manifolds, whose units are known, and where controls without limits hold all at rest at no cost: they say nothing of
+    those that move it, and may be rounding.
     even: whether those near one are not one where others are far from it.
     """
-    moved = extents(X, U, problem.dynamics.n)
-    if moved_as_one(moved, moved, problem.dynamics.n):
+    n, moved = problem.dynamics.n, extents(X, U, problem.dynamics.n)
+    rests = not (problem.limited or (np.abs(X - X[0]) > NOTHING).any() or problem.plain.values(X, U).any())
+    if (rests and U.any()) or moved_as_one(moved, moved, n):
         return ones(problem)
     size = _sizes(problem, d, X, U, moved)
-    to_units(size, moved, X, problem.dynamics.n, even)
+    to_units(size, moved, X, n, even)
     return size
 
 

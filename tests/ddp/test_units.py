@@ -10,7 +10,9 @@ import ddp
 from ddp import checkpoint
 from ddp.constraints import impossible
 from ddp.differences import POINTS, WEIGHTS
-from dynamics import FunctionDynamics
+from dynamics import FunctionDynamics, RobotDynamics, load
+from problems.constraints import StateEquality
+from problems.costs import ControlCost
 from tests.ddp.systems import cartpole_step, pendulum_step
 
 UPRIGHT = np.array([np.pi, 0.0])
@@ -312,3 +314,18 @@ def test_rollouts_hold_constraints_of_controls_in_any_units(make, control):
     assert found.iterations <= 2 * ddp.solve(make(), rollouts).iterations
     slopes = [solution.sensitivity("x0").cost for solution in (best, found)]
     np.testing.assert_allclose(*slopes, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_torques_that_hold_an_arm_at_rest_tell_of_no_units(seed):
+    """Some of them are rounding; there is nothing else where efforts beyond these alone cost."""
+    system, rng = RobotDynamics(load("ur5"), 0.02), np.random.default_rng(seed)
+    start = np.concatenate([system.robot.q0, np.zeros(6)])
+    goal = start + np.concatenate([rng.uniform(-0.5, 0.5, 6), np.zeros(6)])
+    hold = system.nominal_control(start)
+    assert 0.0 < np.abs(hold[3:]).max() < 1e-9 < 1.0 < np.abs(hold[:3]).max()
+    problem = ddp.Problem(
+        system, [ControlCost(hold, np.full(6, 1e-3))], [], start, 50,
+        terminal_constraints=[StateEquality(system, goal)],
+    )  # fmt: skip
+    assert ddp.solve(problem).iterations <= 12  # 345 and more
