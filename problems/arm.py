@@ -116,7 +116,7 @@ def obstacles(
     if obstacles is None:
         if not ur5 and target is not None:
             raise ProblemError(f"obstacles: expected some for {arm.name} and this target, there are no default ones")
-        obstacles = _UR5_SPHERES if ur5 else _in_the_way(arm, tool, plain.x0[: arm.nq])
+        obstacles = _UR5_SPHERES if ur5 else _in_the_way(arm, tool, plain.x0[: arm.nq], radius)
     clear: list[Constraint] = [SphereClearance(arm, tool, radius, obstacles)]
     if ur5:
         clear += [CapsuleClearance(arm, link, radius, obstacles) for link in _UR5_LINKS]
@@ -206,12 +206,21 @@ def _turned(arm: Robot, q: Array) -> Array:
     return np.asarray(pin.integrate(arm.model, q, step))
 
 
-def _in_the_way(arm: Robot, frame: str, q: Array) -> list[Capsule]:
-    """Three spheres below and above the way that a frame takes if all joints turn steadily to where `_turned` ends."""
-    way = pin.difference(arm.model, q, _turned(arm, q))
-    places = [_pose(arm, frame, pin.integrate(arm.model, q, t * way)).translation for t in (0.3, 0.5, 0.7)]
-    up = np.array([0.0, 0.0, 0.1])
-    return [Sphere(place + side * up, 0.08) for place, side in zip(places, (-1.0, 1.0, -1.0), strict=True)]
+def _in_the_way(arm: Robot, frame: str, q: Array, radius: float) -> list[Capsule]:
+    """Three spheres below and above the way that a frame takes if all joints turn steadily to where `_turned` ends.
+
+    They leave a ball of that radius [m] about the frame free where it begins and ends.
+    """
+    way, up = pin.difference(arm.model, q, _turned(arm, q)), np.array([0.0, 0.0, 0.1])
+    start, *places, end = (
+        _pose(arm, frame, pin.integrate(arm.model, q, t * way)).translation for t in (0.0, 0.3, 0.5, 0.7, 1.0)
+    )
+    spheres: list[Capsule] = []
+    for place, side in zip(places, (-1.0, 1.0, -1.0), strict=True):
+        centre = place + side * up
+        room = min(np.linalg.norm(centre - start), np.linalg.norm(centre - end)) - radius - 0.005
+        spheres.append(Sphere(centre, float(np.clip(room, 0.01, 0.08))))
+    return spheres
 
 
 def _pose(arm: Robot, frame: str, q: Array) -> pin.SE3:

@@ -38,3 +38,13 @@ def test_any_arm_passes_spheres_that_are_in_its_way(name):
 
     assert least(ddp.solve(arm.reach(name)).X) < -0.05
     assert abs(least(ddp.solve(problem).X)) < 1e-7
+
+
+@pytest.mark.parametrize("name", ["z1", "xarm7"])
+def test_spheres_leave_the_ends_of_short_ways_free(name):
+    problem = arm.obstacles(name)
+    ball, way = problem.constraints[0], ddp.solve(arm.reach(name)).X
+    ends = ball.values(way[[0, -1]], np.zeros((2, problem.dynamics.nu)))
+    assert ends.min() > 0.0
+    assert ball.values(way, np.zeros((len(way), problem.dynamics.nu))).min() < 0.0
+    assert ddp.solve(problem).cost < 1.1 * ddp.solve(arm.reach(name)).cost
