@@ -26,12 +26,16 @@ import numpy as np
 from ddp.compiling.kernel import apart, inline, kernel
 from ddp.constraints import row_table
 from ddp.costs.cost_table import place
+from ddp.costs.hessians import weighed
 from ddp.derivatives import Derivatives
 from ddp.errors import ProblemError
 from ddp.interior.measures import absolute, nearest_power, to_powers_of_two, weights
 from ddp.machine.memory import hold, rows_of
 from ddp.problem import Problem
 from ddp.protocols import Array
+
+ROUNDED = 1e-20
+"""Share of ½ Σ l_xx x² + ½ Σ l_uu u², of the largest states and controls, below which costs are rounding."""
 
 SMALL, LARGE, LEAST = 0.1, 100.0, 1e-20
 """Slopes of rows from which on all are scaled: smaller than the first number or larger than the second one; and slopes
@@ -68,10 +72,13 @@ def units_of(problem: Problem, d: Derivatives, X: Array, U: Array, even: bool = 
     even: whether those near one are not one where others are far from it.
     """
     n, moved = problem.dynamics.n, extents(X, U, problem.dynamics.n)
-    rests = not (problem.limited or (np.abs(X - X[0]) > NOTHING).any() or problem.plain.values(X, U).any())
-    if (rests and U.any()) or moved_as_one(moved, moved, n):
+    if moved_as_one(moved, moved, n):
         return ones(problem)
-    size = _sizes(problem, d, X, U, moved)
+    weights, costs = weights_of(problem, d), costs_at(problem, d, X, U)
+    rests = not (problem.limited or (np.abs(X - X[0]) > NOTHING).any() or costs.any())
+    if rests and U.any():
+        return ones(problem)
+    size = sizes(costs, weights, problem.lower, problem.upper, d.A, d.B, moved, AT_LEAST, False)
     to_units(size, moved, X, n, even)
     return size
 
@@ -83,7 +90,7 @@ def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
     are so many times larger, these are as well.
     """
     n = problem.dynamics.n
-    costs, moved = problem.plain.values(X, U), extents(X, U, n)
+    costs, moved = costs_at(problem, d, X, U), extents(X, U, n)
     size = sizes(costs, weights_of(problem, d), problem.lower, problem.upper, d.A, d.B, moved, AT_LEAST, True)
     tell_still(size, X, n)
     return _near(size)
@@ -91,7 +98,7 @@ def measures(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
 
 def gaps_at(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
     """Sizes (nz,) of `sizes_of_gaps`."""
-    costs, limits = problem.plain.values(X, U), (problem.lower, problem.upper)
+    costs, limits = costs_at(problem, d, X, U), (problem.lower, problem.upper)
     return sizes_of_gaps(costs, weights_of(problem, d), *limits, d.A, d.B, X, U, problem.limited)
 
 
@@ -102,10 +109,11 @@ def _near(size: Array) -> Array:
     return near
 
 
-def _sizes(problem: Problem, d: Derivatives, X: Array, U: Array, moved: Array) -> Array:
-    """Sizes (nz,) of states and controls by how far they have moved, and by what costs as much as all does."""
-    costs = problem.plain.values(X, U)
-    return sizes(costs, weights_of(problem, d), problem.lower, problem.upper, d.A, d.B, moved, AT_LEAST, False)
+def costs_at(problem: Problem, d: Derivatives, X: Array, U: Array) -> Array:
+    """Costs (N+1,) of the knots; zeros where all of them are rounding, as of an arm that torques hold at rest."""
+    costs, n, weights = problem.plain.values(X, U), problem.dynamics.n, weights_of(problem, d)
+    size = 0.5 * (weighed(weights, 0, n, X, 2) + weighed(weights, n, len(weights), U, 2))
+    return costs if np.abs(costs).sum() > ROUNDED * size else np.zeros(len(costs))
 
 
 def weights_of(problem: Problem, d: Derivatives) -> Array:

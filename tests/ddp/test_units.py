@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from thorough import cases
 
@@ -10,9 +11,9 @@ import ddp
 from ddp import checkpoint
 from ddp.constraints import impossible
 from ddp.differences import POINTS, WEIGHTS
-from dynamics import FunctionDynamics, RobotDynamics, load
-from problems.constraints import StateEquality
-from problems.costs import ControlCost
+from dynamics import FunctionDynamics, RobotDynamics, frame_placement, load
+from problems.constraints import FramePoseEquality, JointLimits, StateEquality, VelocityLimits
+from problems.costs import ControlCost, StateCost
 from tests.ddp.systems import cartpole_step, pendulum_step
 
 UPRIGHT = np.array([np.pi, 0.0])
@@ -316,16 +317,49 @@ def test_rollouts_hold_constraints_of_controls_in_any_units(make, control):
     np.testing.assert_allclose(*slopes, rtol=1e-5)
 
 
+@pytest.mark.parametrize("damped", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_torques_that_hold_an_arm_at_rest_tell_of_no_units(seed):
-    """Some of them are rounding; there is nothing else where efforts beyond these alone cost."""
+def test_torques_that_hold_an_arm_at_rest_tell_of_no_units(seed, damped):
+    """Some of them are rounding, and so are its speeds and what these cost."""
     system, rng = RobotDynamics(load("ur5"), 0.02), np.random.default_rng(seed)
-    start = np.concatenate([system.robot.q0, np.zeros(6)])
-    goal = start + np.concatenate([rng.uniform(-0.5, 0.5, 6), np.zeros(6)])
-    hold = system.nominal_control(start)
+    q, still = system.robot.q0, np.zeros(6)
+    start, hold = np.concatenate([q, still]), system.nominal_control(np.concatenate([q, still]))
     assert 0.0 < np.abs(hold[3:]).max() < 1e-9 < 1.0 < np.abs(hold[:3]).max()
+    slow = StateCost(system, start, np.concatenate([still, np.full(6, 1e-2)]))
+    goal = StateEquality(system, np.concatenate([q + rng.uniform(-0.5, 0.5, 6), still]))
     problem = ddp.Problem(
-        system, [ControlCost(hold, np.full(6, 1e-3))], [], start, 50,
-        terminal_constraints=[StateEquality(system, goal)],
+        system, [ControlCost(hold, np.full(6, 1e-3)), *[slow] * damped], [], start, 50, terminal_constraints=[goal],
     )  # fmt: skip
     assert ddp.solve(problem).iterations <= 12  # 345 and more
+
+
+@pytest.mark.parametrize("name", ["ur5", "xarm7"])
+@pytest.mark.parametrize("seed", range(2))
+def test_arms_that_hold_themselves_move_to_poses_in_few_iterations(name, seed):
+    """From postures in which speeds and costs are rounding, not zeros."""
+    robot, rng = load(name), np.random.default_rng(seed)
+    system, n, ranges = RobotDynamics(robot, 0.02), robot.nv, robot.ranges
+    q = np.clip(robot.q0 + rng.uniform(-0.3, 0.3, n), ranges.lower + 0.05, ranges.upper - 0.05)
+    goal = np.clip(q + rng.uniform(-0.7, 0.7, n), ranges.lower + 0.05, ranges.upper - 0.05)
+    start, tool = np.concatenate([q, np.zeros(n)]), robot.model.frames[-1].name
+    hold = system.nominal_control(start)
+    slow = StateCost(system, start, np.repeat([0.0, 1e-2], n))
+    plain = ddp.Problem(
+        system, [ControlCost(hold, np.full(n, 1e-3)), slow], [], start, 50, terminal_constraints=[
+            FramePoseEquality(robot, tool, pin.SE3(frame_placement(robot, goal, tool))),
+            ddp.Equality(lambda x, u: x[n:]),
+        ],
+    )  # fmt: skip
+    limits = {"constraints": [JointLimits(robot), VelocityLimits(robot)], "control_limits": robot.control_limits.T}
+    for problem in (plain, replace(plain, **limits)):
+        assert 0.0 < abs(problem.total(*rest_of(problem))) < 1e-20
+        assert ddp.solve(problem).iterations <= 25  # 44 to 331
+
+
+def rest_of(problem):
+    """States and controls of a motion whose controls hold the initial state."""
+    U = np.tile(problem.dynamics.nominal_control(problem.x0), (problem.horizon, 1))
+    X = [problem.x0]
+    for u in U:
+        X.append(problem.dynamics.step(X[-1], u))
+    return np.array(X), U
