@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 # Python compiles a module when it is first imported: of 12 663 installed ones, that are 40 s to compile, few ever are.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo docs test tests thorough lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-warm bench-starts bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
+.PHONY: demo docs test tests thorough lint bench bench-before bench-crocoddyl bench-limits bench-optimisers bench-warm bench-starts bench-tasks bench-mjcf bench-policy bench-walk bench-feedback bench-own bench-batches bench-gpu bench-pages bench-people size versions kills abuse clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -92,6 +92,10 @@ bench-warm: $(VENV)/.developed
 # The default beside iLQR from 251 random starts: work, iterations, optima; `make bench-starts OPTIONS=pendulum/swing-up`.
 bench-starts: $(VENV)/.developed
 	@$(BIN)/python tests/benchmarks/paired_starts.py $(OPTIONS)
+
+# What people ask of arms that stand still, iterations of each: `make bench-tasks OPTIONS="--robots ur5"`.
+bench-tasks: $(VENV)/.developed
+	@$(BIN)/python tests/benchmarks/tasks_from_rest.py $(OPTIONS)
 
 # Robots of MJCF files against MuJoCo's own dynamics: `make bench-mjcf OPTIONS=--help`.
 bench-mjcf: $(VENV)/.developed
